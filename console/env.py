@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from brokercore.secret_files import SecretError, read_secret
 
+_DOMAIN = re.compile(r"(\*\.)?[^\W_]([\w-]*[^\W_])?(\.[^\W_]([\w-]*[^\W_])?)*")
 _ADDRESS = re.compile(r"https?://[^\s/:@?#]+(?::\d{1,5})?")
 
 
@@ -70,6 +71,15 @@ def env_addresses(name: str) -> list[str]:
     for text in texts:
         if not _ADDRESS.fullmatch(text):
             raise ImproperlyConfigured(f"{name} has {text!r}; allowed are addresses such as https://host:port.")
+    return texts
+
+
+def env_domains(name: str) -> list[str]:
+    """Domains such as `example.com,*.example.org`, separated by commas; the second one means those below."""
+    texts = [text.strip().lower() for text in os.environ.get(name, "").split(",") if text.strip()]
+    for text in texts:
+        if not _DOMAIN.fullmatch(text):
+            raise ImproperlyConfigured(f"{name} has {text!r}; allowed are domains such as example.com, *.example.com.")
     return texts
 
 

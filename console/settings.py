@@ -12,6 +12,7 @@ from console.env import (
     env_addresses,
     env_bool,
     env_choice,
+    env_domains,
     env_int,
     env_networks,
     env_secret,
@@ -86,6 +87,8 @@ _SMTP_TLS = env_choice("GANTRY_SMTP_TLS", ("starttls", "tls", "off"))
 EMAIL_USE_TLS, EMAIL_USE_SSL = _SMTP_TLS == "starttls", _SMTP_TLS == "tls"
 EMAIL_TIMEOUT = 20
 DEFAULT_FROM_EMAIL = env_text("GANTRY_MAIL_FROM") or "gantry@localhost"
+# The domains that recipients of mail may have; without one any.
+MAIL_DOMAINS = env_domains("GANTRY_MAIL_DOMAINS")
 SMQ_ACCESS_KEY_ID = env_secret("GANTRY_SMQ_ACCESS_KEY_ID", SECRETS / "smq_access_key_id")
 SMQ_ACCESS_KEY_SECRET = env_secret("GANTRY_SMQ_ACCESS_KEY_SECRET", SECRETS / "smq_access_key_secret")
 # Of the demo account's database on this machine; 0 where there is none.

@@ -44,6 +44,7 @@ ALONE = {
     "console.jobs.figures",
     "console.pipelines.changes",
     "console.inflow.figures",
+    "console.alarms.figures",
     # What scripts say, beside which their translation is found.
     "console.web.script_texts",
     # Texts that users begin with.

@@ -5,12 +5,13 @@ Rights are `cms:<Operation>`, as of CloudMonitor, on `acs:cms:*:<account>:alarm/
 
 from __future__ import annotations
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
 from console.accounts.models import Tenant
-from console.alarms import queries
+from console.alarms import queries, services
 from console.alarms.models import Alarm, Recipient, Rule
 
 QUERY = "cms:QueryAlarm"
@@ -35,6 +36,15 @@ def rule(actor: Actor, number: int, action: str) -> Rule:
     if found is None:
         raise Http404("no such alarm rule")
     return found
+
+
+def may_see(actor: Actor, found: Rule) -> bool:
+    """Whether the actor may see by itself what the rule watches, as who makes such a rule must."""
+    try:
+        services.require_sight(actor, found.watched, found.instance)
+    except PermissionDenied:
+        return False
+    return True
 
 
 def alarm(actor: Actor, number: int, action: str) -> Alarm:

@@ -142,15 +142,69 @@ def _away(rule: Rule, readings: Readings) -> Iterator[Finding]:
                 yield Finding(f"broker:{name}:{one.name}", sentence, None, _storage_page())
 
 
-def _pipeline(rule: Rule, _: Readings) -> Iterator[Finding]:
-    rows = pipelines.Pipeline.objects.filter(tenant=rule.tenant, state=pipelines.State.FAILED, deleted_at=None)
+def _throttled(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for instance, number in readings.held_back(rule).items():
+        if number and number >= rule.threshold:
+            sentence = (
+                f"Clients of the instance {instance.name} were held back {counted(number, 'time')} within "
+                f"{_minutes(rule.minutes)}: they send or receive more than it may"
+            )
+            path = reverse("instances.detail", args=[instance.instance_id])
+            yield Finding(f"instance:{instance.instance_id}", sentence, number, path)
+
+
+def _refused(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    reasons = {reason: number for reason, number in readings.refused(rule).items() if number}
+    number = sum(reasons.values())
+    if number and number >= rule.threshold:
+        told = ", ".join(reason.replace("_", " ") for reason in sorted(reasons, key=lambda one: -reasons[one]))
+        sentence = (
+            f"{counted(number, 'request')} of {rule.tenant.name} {_was(number)} refused for its limits within "
+            f"{_minutes(rule.minutes)}: {told}"
+        )
+        yield Finding("account", sentence, number, _limits_page())
+
+
+def _room(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    percent = readings.stored_percent(rule.tenant)
+    if percent is not None and percent >= rule.threshold:
+        sentence = f"{rule.tenant.name} stores {percent:.0f} % of the bytes that it may at the brokers"
+        yield Finding("account", sentence, round(percent, 1), _limits_page())
+
+
+def _pipeline(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for one in _pipelines(rule, readings):
+        if one.state == pipelines.State.FAILED:
+            reason = f": {one.reason}" if one.reason else ""
+            yield _of_pipeline(one, f"{_called(one)} has failed{reason}", None)
+
+
+def _stopped(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for one in _pipelines(rule, readings):
+        if one.state not in pipelines.BUSY and one.state != pipelines.State.DRAFT:
+            state = pipelines.State(one.state).label.lower()
+            yield _of_pipeline(one, f"{_called(one)} does not run: it is {state}", None)
+
+
+def _pipeline_delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for one in _pipelines(rule, readings):
+        delay = readings.pipeline_delay_ms(one) if one.state == pipelines.State.RUNNING else None
+        if delay is not None and delay >= rule.threshold * 1000:
+            yield _of_pipeline(one, f"{_called(one)} is {_long(delay / 1000)} behind", delay / 1000)
+
+
+def _pipelines(rule: Rule, readings: Readings) -> Iterator[pipelines.Pipeline]:
     fits = matcher(rule.names)
-    for one in rows.only("name", "kind", "reason").order_by("name"):
-        if fits(one.name):
-            is_job = one.kind == pipelines.Kind.JOB
-            what, page = ("SQL job", "jobs.detail") if is_job else ("Inflow task", "inflow.detail")
-            sentence = f"{what} {one.name} has failed: {one.reason}" if one.reason else f"{what} {one.name} has failed"
-            yield Finding(f"pipeline:{one.name}", sentence, None, reverse(page, args=[one.name]))
+    return (one for one in readings.pipelines(rule) if fits(one.name))
+
+
+def _called(one: pipelines.Pipeline) -> str:
+    return f"SQL job {one.name}" if one.kind == pipelines.Kind.JOB else f"Inflow task {one.name}"
+
+
+def _of_pipeline(one: pipelines.Pipeline, sentence: str, value: float | None) -> Finding:
+    page = "jobs.detail" if one.kind == pipelines.Kind.JOB else "inflow.detail"
+    return Finding(f"{one.kind}:{one.name}", sentence, value, reverse(page, args=[one.name]))
 
 
 def _tracking(rule: Rule, _: Readings) -> Iterator[Finding]:
@@ -159,6 +213,25 @@ def _tracking(rule: Rule, _: Readings) -> Iterator[Finding]:
         if fits(one.name):
             sentence = f"Changes of the database of {one.name} are not read: {one.sentence}"
             yield Finding(f"tracking:{one.task_id}", sentence, None, reverse("tracking.detail", args=[one.task_id]))
+
+
+def _tracking_delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    fits = matcher(rule.names)
+    rows = TrackingTask.objects.filter(tenant=rule.tenant, state=TrackingState.NORMAL, lag_ms__isnull=False)
+    for one in rows.order_by("name"):
+        delay = _lag_s(one, readings.now_ms)
+        if fits(one.name) and delay and delay >= rule.threshold:
+            sentence = f"Changes of the database of {one.name} are kept {_long(delay)} late"
+            page = reverse("tracking.detail", args=[one.task_id])
+            yield Finding(f"tracking:{one.task_id}", sentence, delay, page)
+
+
+def _lag_s(task: TrackingTask, now_ms: int) -> float:
+    """What its process told last, and for how long that has been silent; seconds."""
+    lag_ms = task.lag_ms or 0
+    if not task.is_held and task.heartbeat_at is not None:
+        lag_ms += max(0, now_ms - int(task.heartbeat_at.timestamp() * 1000))
+    return lag_ms / 1000
 
 
 def _statements(rule: Rule, readings: Readings) -> Iterator[Finding]:
@@ -212,8 +285,16 @@ def _storage_page() -> str:
     return reverse("instances.overview") + "#storage"
 
 
+def _limits_page() -> str:
+    return reverse("instances.overview") + "#limits"
+
+
 def _wait(number: int) -> str:
     return "waits" if number == 1 else "wait"
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _minutes(minutes: int) -> str:
@@ -221,10 +302,15 @@ def _minutes(minutes: int) -> str:
 
 
 def _time(seconds: float) -> str:
+    """Of a group, whose delay is known that far."""
+    return _long(seconds) if seconds < 70 * 60 else "70 minutes or more"
+
+
+def _long(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"
-    return f"{minutes} min" if minutes < 70 else "70 minutes or more"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} hours"
 
 
 _JUDGES: dict[Condition, Callable[[Rule, Readings], Iterator[Finding]]] = {
@@ -237,7 +323,13 @@ _JUDGES: dict[Condition, Callable[[Rule, Readings], Iterator[Finding]]] = {
     Condition.BELOW: _below,
     Condition.STORAGE: _storage,
     Condition.AWAY: _away,
+    Condition.THROTTLED: _throttled,
+    Condition.REFUSED: _refused,
+    Condition.ROOM: _room,
     Condition.PIPELINE: _pipeline,
+    Condition.STOPPED: _stopped,
+    Condition.PIPELINE_DELAY: _pipeline_delay,
     Condition.TRACKING: _tracking,
+    Condition.TRACKING_DELAY: _tracking_delay,
     Condition.STATEMENTS: _statements,
 }

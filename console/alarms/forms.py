@@ -24,8 +24,10 @@ _TIME = forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
 _GROUPS = (
     (gettext_lazy("Groups"), ("group.backlog", "group.delay", "group.stalled", "group.offline", "group.dead_letters")),
     (gettext_lazy("Topics"), ("topic.above", "topic.below")),
+    (gettext_lazy("Instances and the account"), ("instance.throttled", "account.throttled", "account.storage")),
     (gettext_lazy("Brokers"), ("broker.storage", "broker.away")),
-    (gettext_lazy("Analytics"), ("pipeline.failed", "tracking.failed", "sql.failed")),
+    (gettext_lazy("SQL jobs and inflow tasks"), ("pipeline.failed", "pipeline.stopped", "pipeline.delay")),
+    (gettext_lazy("Change tracking and statements"), ("tracking.failed", "tracking.delay", "sql.failed")),
 )
 
 
@@ -35,14 +37,17 @@ def _conditions() -> list[tuple[str, list[tuple[str, str]]]]:
         choices = []
         for value in values:
             condition = Condition(value)
-            unit = condition.unit
+            unit = condition.unit_word
             choices.append((value, f"{condition.label} ({unit})" if unit else str(condition.label)))
         found.append((title, choices))
     return found
 
 
 def _initial(rule: Rule) -> dict[str, Any]:
-    names = ("name", "condition", "minutes", "instance", "names", "severity", "quiet_from", "quiet_until", "zone")
+    names = (
+        "name", "condition", "minutes", "instance", "names", "severity", "repeat_minutes", "quiet_from", "quiet_until",
+        "zone",
+    )  # fmt: skip
     found = {name: getattr(rule, name) for name in names}
     return found | {"threshold": f"{rule.threshold:g}", "recipients": list(rule.recipients.all())}
 
@@ -90,7 +95,7 @@ class RuleForm(forms.Form):
         queryset=Instance.objects.none(),
         required=False,
         empty_label=gettext_lazy("All instances"),
-        help_text=gettext_lazy("Of groups and topics."),
+        help_text=gettext_lazy("Of groups and topics, and of clients that are held back."),
     )
     names = forms.CharField(
         label=gettext_lazy("Names"),
@@ -114,6 +119,14 @@ class RuleForm(forms.Form):
         queryset=Recipient.objects.none(),
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy("Each gets every notice of this rule, its end too."),
+    )
+    repeat_minutes = forms.IntegerField(
+        label=gettext_lazy("Tell again after minutes"),
+        required=False,
+        min_value=0,
+        max_value=MOST_MINUTES,
+        initial=0,
+        help_text=gettext_lazy("While it fires and nobody has acknowledged it; 0: it is told once."),
     )
     quiet_from = forms.TimeField(label=gettext_lazy("Quiet hours from"), required=False, widget=_TIME)
     quiet_until = forms.TimeField(
@@ -163,6 +176,7 @@ class RuleForm(forms.Form):
             threshold=said["threshold"] or 0,
             minutes=said["minutes"] or 0,
             severity=Severity(said["severity"]),
+            repeat_minutes=said["repeat_minutes"] or 0,
             quiet_from=said["quiet_from"],
             quiet_until=said["quiet_until"],
             zone=said["zone"] or "UTC",

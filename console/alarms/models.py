@@ -23,14 +23,25 @@ class Condition(models.TextChoices):
     BELOW = "topic.below", gettext_lazy("Rate of a topic below")
     STORAGE = "broker.storage", gettext_lazy("Storage of a broker")
     AWAY = "broker.away", gettext_lazy("Broker that does not answer")
+    THROTTLED = "instance.throttled", gettext_lazy("Instance whose clients are held back")
+    REFUSED = "account.throttled", gettext_lazy("Requests refused for limits of the account")
+    ROOM = "account.storage", gettext_lazy("Storage of the account at the brokers")
     PIPELINE = "pipeline.failed", gettext_lazy("Failed SQL job or inflow task")
+    STOPPED = "pipeline.stopped", gettext_lazy("SQL job or inflow task that does not run")
+    PIPELINE_DELAY = "pipeline.delay", gettext_lazy("Delay of a SQL job or inflow task")
     TRACKING = "tracking.failed", gettext_lazy("Failed change tracking task")
+    TRACKING_DELAY = "tracking.delay", gettext_lazy("Delay of a change tracking task")
     STATEMENTS = "sql.failed", gettext_lazy("Failed SQL statements")
 
     @property
     def unit(self) -> str:
-        """Of its threshold; empty where it has none."""
-        return _UNITS.get(self, "")
+        """Of its threshold, in English; empty where it has none."""
+        return _UNITS[self][0] if self in _UNITS else ""
+
+    @property
+    def unit_word(self) -> str:
+        """The same in the visitor's language."""
+        return str(_UNITS[self][1]) if self in _UNITS else ""
 
     @property
     def is_of_groups(self) -> bool:
@@ -43,24 +54,35 @@ class Condition(models.TextChoices):
         return self.value.startswith("topic.")
 
     @property
+    def is_of_an_instance(self) -> bool:
+        """Whether a rule may be about one instance only."""
+        return self.is_of_groups or self.is_of_topics or self == Condition.THROTTLED
+
+    @property
     def has_names(self) -> bool:
         """Whether a rule says of which things it is."""
-        return not self.value.startswith(("broker.", "sql."))
+        return not self.value.startswith(("broker.", "instance.", "account.", "sql."))
 
     @property
     def is_counted(self) -> bool:
         """Whether something is counted within the rule's minutes; else it holds for as long as they are."""
-        return self in (Condition.DEAD_LETTERS, Condition.STATEMENTS)
+        return self in (Condition.DEAD_LETTERS, Condition.STATEMENTS, Condition.THROTTLED, Condition.REFUSED)
 
 
+#: As machines are told, and as pages say it.
 _UNITS = {
-    Condition.BACKLOG: gettext_lazy("messages"),
-    Condition.DELAY: gettext_lazy("seconds"),
-    Condition.DEAD_LETTERS: gettext_lazy("dead letters"),
-    Condition.ABOVE: gettext_lazy("messages/s"),
-    Condition.BELOW: gettext_lazy("messages/s"),
-    Condition.STORAGE: "%",
-    Condition.STATEMENTS: gettext_lazy("statements"),
+    Condition.BACKLOG: ("messages", gettext_lazy("messages")),
+    Condition.DELAY: ("seconds", gettext_lazy("seconds")),
+    Condition.DEAD_LETTERS: ("dead letters", gettext_lazy("dead letters")),
+    Condition.ABOVE: ("messages/s", gettext_lazy("messages/s")),
+    Condition.BELOW: ("messages/s", gettext_lazy("messages/s")),
+    Condition.STORAGE: ("%", "%"),
+    Condition.THROTTLED: ("times", gettext_lazy("times")),
+    Condition.REFUSED: ("requests", gettext_lazy("requests")),
+    Condition.ROOM: ("%", "%"),
+    Condition.PIPELINE_DELAY: ("seconds", gettext_lazy("seconds")),
+    Condition.TRACKING_DELAY: ("seconds", gettext_lazy("seconds")),
+    Condition.STATEMENTS: ("statements", gettext_lazy("statements")),
 }
 
 
@@ -119,6 +141,7 @@ class Rule(models.Model):
     threshold = models.FloatField(default=0)
     minutes = models.PositiveSmallIntegerField(default=0, help_text="for how long; of a count, within how long")
     severity = models.CharField(max_length=8, choices=Severity.choices, default=Severity.WARNING)
+    repeat_minutes = models.PositiveSmallIntegerField(default=0, help_text="until it is acknowledged; 0: told once")
     quiet_from = models.TimeField(null=True)
     quiet_until = models.TimeField(null=True)
     zone = models.CharField(max_length=64, default="UTC", help_text="of the quiet hours")
@@ -164,6 +187,8 @@ class Alarm(models.Model):
     began_at = models.DateTimeField()
     fired_at = models.DateTimeField(null=True)
     told_at = models.DateTimeField(null=True, help_text="null while it fires: quiet hours")
+    repeats = models.PositiveIntegerField(default=0, help_text="how often it was told again")
+    repeated_at = models.DateTimeField(null=True, help_text="when it was told again last")
     ended_at = models.DateTimeField(null=True)
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.CharField(max_length=150, blank=True)

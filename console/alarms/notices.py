@@ -11,14 +11,15 @@ from console.alarms.models import Alarm, Recipient, Rule
 from console.outbox import services as outbox
 from console.outbox.models import ALARM
 
-FIRED, ENDED, TEST = "fired", "ended", "test"
+FIRED, REPEATED, ENDED, TEST = "fired", "repeated", "ended", "test"
 
 
 def enqueue(rule: Rule, alarm: Alarm, event: str) -> None:
     """Add a notice for each recipient of the rule to the current transaction."""
     body = json.dumps(told(rule, alarm, event), ensure_ascii=False)
+    number = f"-{alarm.repeats}" if event == REPEATED else ""
     for recipient in rule.recipients.all():
-        _add(recipient, f"alarm-{alarm.pk}-{event}", body)
+        _add(recipient, f"alarm-{alarm.pk}-{event}{number}", body)
 
 
 def enqueue_test(recipient: Recipient, account: str) -> None:
@@ -47,6 +48,7 @@ def told(rule: Rule, alarm: Alarm, event: str) -> dict[str, Any]:
         "threshold": rule.threshold if rule.watched.unit else None,
         "unit": str(rule.watched.unit),
         "since": int(alarm.began_at.timestamp() * 1000),
+        "repeats": alarm.repeats,
         "ended": int(alarm.ended_at.timestamp() * 1000) if alarm.ended_at else None,
         "alarm": alarm.pk,
         "page": _url(alarm.path),

@@ -92,6 +92,13 @@ def with_last_notices(tenant: Tenant) -> list[Recipient]:
     return found
 
 
+def firing_by_rule() -> dict[tuple[str, int], int]:
+    """How many alarms fire of each rule of every account, by the account's ID and the rule's number."""
+    found = Alarm.objects.filter(ended_at=None, fired_at__isnull=False, rule__enabled=True).order_by()
+    counted = found.values_list("tenant__uid", "rule").annotate(Count("pk"))
+    return {(uid, number): count for uid, number, count in counted}
+
+
 def last_round_ms() -> int | None:
     """When the rules were evaluated last, epoch ms; None when they were not within an hour."""
     found = cache.get(_ROUND)

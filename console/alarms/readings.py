@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,18 +13,29 @@ from django.db.models import QuerySet
 from brokercore.client.errors import ClientError
 from brokercore.names import dead_letter_topic
 from console.accounts.models import Tenant
-from console.alarms.models import Rule
+from console.alarms import counters
+from console.alarms.models import Condition, Rule
 from console.cluster import brokers
 from console.cluster.brokers import Health
 from console.instances.models import Cluster, Instance
 from console.messaging.status import clients_of
 from console.metrics.queries import messages_within, rates, topics_by_group
 from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
+from console.pipelines import samples
+from console.pipelines.models import Pipeline, State
+from console.rights import limits
+from console.rights.limits import Use
 from console.topics.live import Rates
 from console.topics.models import Group, Topic
 
 #: Groups of which the brokers are asked in one round whether a client is connected; others wait for the next one.
 MOST_ASKED = 200
+
+#: Reasons for which brokers refuse an account's requests that are limits of the account, and no want of rights.
+LIMITS = frozenset({
+    "messages_per_second", "bytes_per_second", "stored_bytes", "connections", "queues", "topics", "groups", "positions",
+    "in_flight", "traces",
+})  # fmt: skip
 
 
 class Unknown(Exception):  # noqa: N818
@@ -86,16 +97,9 @@ class Readings:
             zip(series, Store(cluster.name).hot((f"in:{one}" for one in series), begin, self.now_ms), strict=True)
         )
         return {
-            name: self._age_s([came[topic] for topic in topics[named.physical[name]]], number)
+            name: age_s(_newest_first(came[topic] for topic in topics[named.physical[name]]), number, self.now_ms)
             for name, number in behind.items()
         }
-
-    def _age_s(self, came: Iterable[list[HotSample]], left: int) -> float:
-        for sample in sorted((one for samples in came for one in samples), key=lambda one: -one.at_ms):
-            left -= sample.count
-            if left <= 0:
-                return max(0.0, (self.now_ms - sample.at_ms) / 1000 + sample.seconds)
-        return HOT_WINDOW_MS / 1000
 
     def is_online(self, group: Group) -> bool:
         """Whether a client of the group is connected. Raises Unknown where the brokers do not tell, or too many are."""
@@ -110,7 +114,98 @@ class Readings:
 
     def healths(self, tenant: Tenant) -> list[Health]:
         """The clusters of an account and their brokers."""
-        return [self._health(one) for one in {one.cluster_id: one.cluster for one in self._all_of(tenant)}.values()]
+        return [self._health(one) for one in {one.cluster_id: one.cluster for one in self._all_of(tenant.pk)}.values()]
+
+    def held_back(self, rule: Rule) -> dict[Instance, int]:
+        """How often clients of each of the rule's instances were held back within its minutes. Raises Unknown."""
+        grown = self._held_back
+        if grown is None:
+            raise Unknown
+        return {one: self._within(rule, grown.get(counter_of_instance(one), [])) for one in self._of(rule)}
+
+    def refused(self, rule: Rule) -> dict[str, int]:
+        """Requests of the account that brokers refused for its limits within the rule's minutes, by reason.
+
+        Raises Unknown.
+        """
+        grown = self._refused
+        if grown is None:
+            raise Unknown
+        return {reason: self._within(rule, grown.get(counter_of_account(rule.tenant, reason), [])) for reason in LIMITS}
+
+    def stored_percent(self, tenant: Tenant) -> float | None:
+        """How much of the bytes that the account may store at the brokers it does; None without a limit.
+
+        Raises Unknown.
+        """
+        if self._uses is None:
+            raise Unknown
+        limit = self._stored_limit(tenant)
+        use = self._uses.get(tenant.uid)
+        return 100 * (use.values["stored_bytes"] if use else 0) / limit if limit else None
+
+    def _within(self, rule: Rule, grown: list[counters.Change]) -> int:
+        return counters.within(grown, self.now_ms - max(1, rule.minutes) * 60_000, self.now_ms)
+
+    def pipelines(self, rule: Rule) -> list[Pipeline]:
+        """The account's pipelines that are not being deleted, by name."""
+        return self._pipelines.get(rule.tenant_id, [])
+
+    def pipeline_delay_ms(self, pipeline: Pipeline) -> int | None:
+        """How far a pipeline that runs is behind its source; None where that is not known.
+
+        Of a worker that is silent, it is what it told last and its silence.
+        """
+        now = self._reports.get(pipeline.pk)
+        if now is None or pipeline.running_at is None:
+            return None
+        delay = samples.delay_ms(pipeline.kind, now)
+        if delay is None or now.is_fresh:
+            return delay
+        return delay + self.now_ms - max(now.at_ms, int(pipeline.running_at.timestamp() * 1000))
+
+    @cached_property
+    def _stored_limit(self) -> Callable[[Tenant], int]:
+        return limits.of_accounts("stored_bytes")
+
+    @cached_property
+    def _uses(self) -> dict[str, Use] | None:
+        return limits.uses()
+
+    @cached_property
+    def _held_back(self) -> dict[str, list[counters.Change]] | None:
+        """Of every instance that a rule watches."""
+        told = limits.held_back()
+        if told is None:
+            return None
+        names = [one for tenant in _watching(Condition.THROTTLED) for one in self._all_of(tenant)]
+        return counters.note({counter_of_instance(one): told.get(one.instance_id, 0) for one in names}, self.now_ms)
+
+    @cached_property
+    def _refused(self) -> dict[str, list[counters.Change]] | None:
+        """Of every account that has a rule about it, and every limit."""
+        if self._uses is None:
+            return None
+        watched = Tenant.objects.filter(alarm_rules__enabled=True, alarm_rules__condition=Condition.REFUSED).distinct()
+        numbers = {}
+        for tenant in watched:
+            use = self._uses.get(tenant.uid)
+            for reason in LIMITS:
+                numbers[counter_of_account(tenant, reason)] = use.refused.get(reason, 0) if use else 0
+        return counters.note(numbers, self.now_ms)
+
+    @cached_property
+    def _pipelines(self) -> dict[int, list[Pipeline]]:
+        found: dict[int, list[Pipeline]] = defaultdict(list)
+        rows = Pipeline.objects.filter(tenant__in=_watching("pipeline."), deleted_at=None).order_by("name")
+        for one in rows.only("tenant_id", "name", "kind", "state", "reason", "running_at"):
+            found[one.tenant_id].append(one)
+        return found
+
+    @cached_property
+    def _reports(self) -> dict[int, samples.Now]:
+        running = [one.pk for of in self._pipelines.values() for one in of if one.state == State.RUNNING]
+        return samples.latest(running)
 
     def _health(self, cluster: Cluster) -> Health:
         if cluster.pk not in self._healths:
@@ -118,10 +213,10 @@ class Readings:
         return self._healths[cluster.pk]
 
     def _of(self, rule: Rule) -> list[Instance]:
-        return [rule.instance] if rule.instance is not None else self._all_of(rule.tenant)
+        return [rule.instance] if rule.instance is not None else self._all_of(rule.tenant_id)
 
-    def _all_of(self, tenant: Tenant) -> list[Instance]:
-        return self._instances.get(tenant.pk, [])
+    def _all_of(self, tenant: int) -> list[Instance]:
+        return self._instances.get(tenant, [])
 
     def _named(self, instance: Instance, *, is_topic: bool) -> Named:
         names = self._topics if is_topic else self._groups
@@ -147,9 +242,33 @@ class Readings:
         return _by_instance(rows.values_list("instance_id", "group_id", "physical_name"))
 
 
+def age_s(came: Iterable[HotSample], waiting: int, at_ms: int) -> float:
+    """How old the oldest of so many messages was at a moment (epoch ms), seconds, by what had come, newest first."""
+    for sample in came:
+        waiting -= sample.count
+        if waiting <= 0:
+            return max(0.0, (at_ms - sample.at_ms) / 1000 + sample.seconds)
+    return HOT_WINDOW_MS / 1000
+
+
+def _newest_first(came: Iterable[list[HotSample]]) -> list[HotSample]:
+    return sorted((one for series in came for one in series), key=lambda one: -one.at_ms)
+
+
+def counter_of_instance(instance: Instance) -> str:
+    """The counter of how often clients of an instance were held back."""
+    return f"held:{instance.instance_id}"
+
+
+def counter_of_account(tenant: Tenant, reason: str) -> str:
+    """The counter of requests of an account that were refused for a reason."""
+    return f"refused:{tenant.uid}:{reason}"
+
+
 def _watching(conditions: str) -> QuerySet[Rule, int]:
     """The accounts that have rules of such conditions."""
-    return Rule.objects.filter(enabled=True, condition__startswith=conditions).values_list("tenant", flat=True)
+    found = Rule.objects.filter(enabled=True, condition__startswith=conditions)
+    return found.values_list("tenant", flat=True).distinct()
 
 
 def _by_instance(rows: Iterable[tuple[int, str, str]]) -> dict[int, dict[str, str]]:

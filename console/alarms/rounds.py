@@ -1,6 +1,7 @@
 """Rounds of evaluation: what each rule finds now, beside the alarms that are open (docs/use/alarms.md).
 
     nothing → pending → firing → ended          pending → nothing, when it is over before its minutes are
+                        firing → told again, after the rule's minutes, until somebody acknowledges it
 
 A round may be done twice and by two workers: an alarm is opened once (a constraint), fires and ends by a conditional
 update, and what is to be told is in the same transaction.
@@ -83,6 +84,8 @@ def _settle(rule: Rule, open_: dict[str, Alarm], found: list[Finding], now: date
             outcome.fired += _fire(alarm, now)
         if alarm.fired_at is not None and alarm.told_at is None and not is_quiet:
             _tell(rule, alarm, now)
+        elif _is_due_again(rule, alarm, now) and not is_quiet:
+            _tell_again(rule, alarm, now)
     Alarm.objects.bulk_update(changed, ["sentence", "value", "path"], batch_size=500)
     for subject, alarm in open_.items():
         if subject not in held:
@@ -119,6 +122,24 @@ def _tell(rule: Rule, alarm: Alarm, now: datetime) -> None:
     alarm.told_at = now
     if Alarm.objects.filter(pk=alarm.pk, told_at=None, ended_at=None).update(told_at=now):
         notices.enqueue(rule, alarm, notices.FIRED)
+
+
+def _is_due_again(rule: Rule, alarm: Alarm, now: datetime) -> bool:
+    """Whether an alarm that nobody has acknowledged was told last as long ago as the rule says."""
+    last = alarm.repeated_at or alarm.told_at
+    if not rule.repeat_minutes or last is None or alarm.acknowledged_at is not None:
+        return False
+    return now - last >= timedelta(minutes=rule.repeat_minutes)
+
+
+@transaction.atomic
+def _tell_again(rule: Rule, alarm: Alarm, now: datetime) -> None:
+    """Tell it once more, unless another worker has, or somebody acknowledged it or it ended meanwhile."""
+    unchanged = Alarm.objects.filter(pk=alarm.pk, repeats=alarm.repeats, acknowledged_at=None, ended_at=None)
+    alarm.repeats += 1
+    alarm.repeated_at = now
+    if unchanged.update(repeats=alarm.repeats, repeated_at=now):
+        notices.enqueue(rule, alarm, notices.REPEATED)
 
 
 @transaction.atomic

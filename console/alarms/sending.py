@@ -24,8 +24,9 @@ from django.utils.translation import gettext as _
 from analytics.inflow.http_line import Answer, Line, Unanswered, sign
 from brokercore.client import Message
 from console.accounts.crypto import decrypt
+from console.alarms import mail_domains
 from console.alarms.models import Recipient, RecipientKind
-from console.alarms.notices import ENDED, TEST
+from console.alarms.notices import ENDED, REPEATED, TEST
 from console.instances import broker
 from console.outbox import queues
 from console.outbox.models import Notification
@@ -59,10 +60,13 @@ def _mail(recipient: Recipient, notification: Notification) -> str:
     if not settings.EMAIL_HOST:
         raise UndeliverableError(_("The platform's administrator has named no mail server (GANTRY_SMTP_HOST)."))
     told = json.loads(notification.body)
+    addresses = decrypt(recipient.address_encrypted).split()
+    if refusal := mail_domains.refusal(addresses):  # they may have been others when it was made
+        raise UndeliverableError(refusal)
     message = EmailMessage(
         subject=_title(told),
         body="\n".join(_lines(told)) + "\n",
-        to=decrypt(recipient.address_encrypted).split(),
+        to=addresses,
         headers={"Message-ID": f"<{notification.key}.{recipient.pk}@gantry>", "Auto-Submitted": "auto-generated"},
     )
     try:
@@ -113,9 +117,13 @@ def _dingtalk(recipient: Recipient, notification: Notification) -> str:
 
 
 def _feishu(recipient: Recipient, notification: Notification) -> str:
-    """Custom bots: signed in the body by the key and the time in s; they answer 200 with `code`."""
+    """Custom bots: signed in the body by the key and the time in s; they answer 200 with `code`.
+
+    In a text of theirs `<at …>` calls people, and nothing stands for a `<`: names and reasons get another character.
+    """
     told = json.loads(notification.body)
-    content: dict[str, Any] = {"msg_type": "text", "content": {"text": "\n".join(_lines(told))}}
+    text = "\n".join(_lines(told)).replace("<", "＜")
+    content: dict[str, Any] = {"msg_type": "text", "content": {"text": text}}
     if recipient.secret_encrypted:
         at = str(int(time.time()))
         made = hmac.new(f"{at}\n{decrypt(recipient.secret_encrypted)}".encode(), b"", hashlib.sha256).digest()
@@ -172,8 +180,11 @@ def _require_taken(answer: Answer, who: str, code: str, reason: str) -> None:
 
 
 def _title(told: dict[str, Any]) -> str:
-    word = {ENDED: "Ended", TEST: "Test"}.get(told["event"], told["severity"].capitalize())
-    return f"[{word}] {told['sentence']}"[:200].replace("\r", " ").replace("\n", " ")
+    severity = told["severity"].capitalize()
+    word = {ENDED: "Ended", TEST: "Test", REPEATED: f"{severity}, still"}.get(told["event"], severity)
+    # One line, whatever an error of somebody else's has in it: this is a header of mail too.
+    sentence = "".join(one if one.isprintable() else " " for one in told["sentence"])
+    return " ".join(f"[{word}] {sentence}".split())[:200]
 
 
 def _lines(told: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource, tenant_resource
 from console.accounts.crypto import encrypt
 from console.adoption import patterns
-from console.alarms import notices
+from console.alarms import mail_domains, notices
 from console.alarms.models import Alarm, Condition, Recipient, RecipientKind, Rule, Severity
 from console.audit import record as audit
 from console.inflow import access as inflow
@@ -34,6 +34,7 @@ from console.web.errors import Refused
 
 MOST_RULES, MOST_RECIPIENTS, MOST_OF_A_RULE, MOST_ADDRESSES = 1000, 100, 20, 20
 MOST_MINUTES = 1440
+LEAST_REPEAT_MINUTES = 5
 _NAME = re.compile(r"[\w][\w .:/-]{0,63}")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,254}")
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
@@ -44,7 +45,10 @@ _TEST_PAUSE_S = 30
 
 @dataclass(frozen=True, kw_only=True)
 class RuleValues:
-    """What a rule says. `minutes` is for how long the condition holds, of a count within how long."""
+    """What a rule says. `minutes` is for how long the condition holds, of a count within how long.
+
+    After `repeat_minutes` what nobody has acknowledged is told again; with 0 it is told once.
+    """
 
     name: str
     condition: Condition
@@ -53,6 +57,7 @@ class RuleValues:
     threshold: float = 0
     minutes: int = 0
     severity: Severity = Severity.WARNING
+    repeat_minutes: int = 0
     quiet_from: time | None = None
     quiet_until: time | None = None
     zone: str = "UTC"
@@ -171,6 +176,10 @@ def _save_rule(actor: Actor, rule: Rule, values: RuleValues, act: str) -> Rule:
         raise Refused(_FIELD, _("The threshold is a number from 0."), "threshold")
     if watched == Condition.STORAGE and values.threshold > 100:
         raise Refused(_FIELD, _("A store is full to 100 % at most."), "threshold")
+    if values.repeat_minutes and not LEAST_REPEAT_MINUTES <= values.repeat_minutes <= MOST_MINUTES:
+        refusal = _("An alarm is told again after %(least)s to %(most)s minutes; 0: it is not.")
+        bounds = {"least": LEAST_REPEAT_MINUTES, "most": f"{MOST_MINUTES:,}"}
+        raise Refused(_FIELD, refusal % bounds, "repeat_minutes")
     if not 0 <= values.minutes <= MOST_MINUTES:
         raise Refused(
             _FIELD, _("Minutes are 0 to %(most_minutes)s.") % {"most_minutes": f"{MOST_MINUTES:,}"}, "minutes"
@@ -186,14 +195,14 @@ def _save_rule(actor: Actor, rule: Rule, values: RuleValues, act: str) -> Rule:
     if (values.quiet_from is None) != (values.quiet_until is None):
         raise Refused(_FIELD, _("Quiet hours have a begin and an end."), "quiet_until")
     _require_zone(values.zone)
-    instance = values.instance if watched.is_of_groups or watched.is_of_topics else None
-    _require_sight(actor, values.condition, instance)
+    instance = values.instance if watched.is_of_an_instance else None
+    require_sight(actor, values.condition, instance)
     is_other = rule.pk is not None and (rule.condition, rule.instance_id, rule.names) != (
         values.condition, instance.pk if instance else None, names,
     )  # fmt: skip
     rule.name, rule.condition, rule.instance, rule.names = values.name, values.condition, instance, names
     rule.threshold, rule.minutes = values.threshold if watched.unit else 0, values.minutes
-    rule.severity, rule.enabled = values.severity, values.enabled
+    rule.severity, rule.enabled, rule.repeat_minutes = values.severity, values.enabled, values.repeat_minutes
     rule.quiet_from, rule.quiet_until, rule.zone = values.quiet_from, values.quiet_until, values.zone
     try:
         with transaction.atomic():
@@ -217,18 +226,19 @@ def _require_name(name: str) -> None:
         )
 
 
-def _require_sight(actor: Actor, condition: Condition, instance: Instance | None) -> None:
-    """Raise PermissionDenied for what the actor may not see by itself: an alarm would tell it."""
+def require_sight(actor: Actor, condition: Condition, instance: Instance | None) -> None:
+    """Raise PermissionDenied for what the actor may not see by itself: an alarm, or its curve, would tell it."""
     owner = actor.tenant
     if condition.is_of_groups or condition.is_of_topics:
         resource = tenant_resource(owner) if instance is None else mq_resource(instance.instance_id)
         require(actor, "mq:QueryTrend", resource, owner=owner)
-    elif condition in (Condition.STORAGE, Condition.AWAY):
-        require(actor, "mq:QueryInstance", tenant_resource(owner), owner=owner)
-    elif condition == Condition.PIPELINE:
+    elif condition.value.startswith(("broker.", "instance.", "account.")):
+        resource = tenant_resource(owner) if instance is None else mq_resource(instance.instance_id)
+        require(actor, "mq:QueryInstance", resource, owner=owner)
+    elif condition.value.startswith("pipeline."):
         jobs.require_right(actor, jobs.QUERY, "*")
         inflow.require_right(actor, inflow.QUERY, "*")
-    elif condition == Condition.TRACKING:
+    elif condition.value.startswith("tracking."):
         tracking.require_right(actor, tracking.QUERY, "*")
     else:
         require(actor, "dla:QueryTask", dla_resource(owner, "*"), owner=owner)
@@ -251,6 +261,7 @@ def _told(rule: Rule, values: RuleValues) -> dict[str, object]:
         "threshold": rule.threshold,
         "minutes": rule.minutes,
         "severity": rule.severity,
+        "repeat_minutes": rule.repeat_minutes,
         "enabled": rule.enabled,
         "recipients": [one.name for one in values.recipients],
     }
@@ -322,6 +333,8 @@ def _point_to_address(recipient: Recipient, values: RecipientValues) -> None:
                 validate_email(one)
             except ValidationError:
                 raise Refused(_FIELD, _("%(one)r is no address of mail.") % {"one": one[:64]}, "address") from None
+        if refusal := mail_domains.refusal(addresses):
+            raise Refused(_FIELD, refusal, "address")
         recipient.address_encrypted, recipient.shown = encrypt(" ".join(addresses)), ", ".join(addresses)[:512]
         return
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -13,8 +13,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts.actor import Actor
 from console.accounts.http import Request
-from console.alarms import access, queries, services
+from console.alarms import access, curves, figures, prometheus, queries, services
 from console.alarms.forms import RecipientForm, RuleForm
+from console.alarms.models import Rule
 from console.alarms.tables import AlarmTable, RecipientTable, RuleTable
 from console.web import deletion, forms, htmx, streams
 from console.web.paging import configured, search_text
@@ -52,6 +53,14 @@ def rule_list(request: Request) -> HttpResponse:
     return htmx.page(request, "alarms/rules.html", "alarms/_rules.html", context)
 
 
+@require_GET
+def rules_prometheus(request: Request) -> HttpResponse:
+    """The rules for Prometheus, as a file."""
+    tenant = access.alarms(request.actor, access.QUERY)
+    headers = {"content-disposition": f'attachment; filename="gantry-{tenant.name}.yml"'}
+    return HttpResponse(prometheus.rules_file(tenant), content_type="application/yaml; charset=utf-8", headers=headers)
+
+
 def rule_create(request: Request) -> HttpResponse:
     """The query says what it is about, where it was come from: `condition`, `instance`, `names`, `threshold`."""
     tenant = access.alarms(request.actor, access.PUT)
@@ -77,7 +86,37 @@ def rule_detail(request: Request, number: int) -> HttpResponse:
         "table": configured(request, AlarmTable(queries.history(rule.tenant, rule=rule))),
         "last_round_ms": queries.last_round_ms(),
     }
-    return htmx.page(request, "alarms/rule.html", "alarms/_rule.html", context)
+    if htmx.is_fragment(request):  # the curve comes by itself
+        return htmx.page(request, "alarms/rule.html", "alarms/_rule.html", context)
+    return htmx.page(request, "alarms/rule.html", "alarms/_rule.html", context | _curve(request, rule))
+
+
+@require_GET
+def rule_curve(request: Request, number: int) -> HttpResponse:
+    """The curve of a rule, which the page asks for again; `hours` is one of those of which there is one."""
+    rule = access.rule(request.actor, number, access.QUERY)
+    found = _curve(request, rule)
+    if not found:
+        raise Http404("no curve of this rule")
+    return htmx.page(request, "alarms/_curve.html", "alarms/_curve.html", found | {"rule": rule})
+
+
+def _curve(request: Request, rule: Rule) -> dict[str, Any]:
+    """What the page shows of it; nothing for a rule without a curve, or who may not see what it watches."""
+    offered = curves.hours_of(rule)
+    if not offered or not access.may_see(request.actor, rule):
+        return {}
+    asked = request.GET.get("hours", "")
+    hours = next((one for one in offered if str(one) == asked), offered[0])
+    found = curves.curve(request.actor, rule, hours)
+    return {
+        "curve": found,
+        "figure": figures.figure(rule, found),
+        "keys": list(zip(found.lines, figures.COLOURS, strict=False)),
+        "unit": rule.watched.unit_word,
+        "hours": hours,
+        "all_hours": offered,
+    }
 
 
 def rule_update(request: Request, number: int) -> HttpResponse:

@@ -23,6 +23,7 @@ from analytics.inflow.delivery import Count
 from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.pipelines.reports import InsertReport, Reached, Report
 from analytics.pipelines.waits import Waiting
+from console.pipelines.models import Kind
 from console.web import redis as web_redis
 
 KEPT_SECONDS = 24 * 3600
@@ -138,6 +139,14 @@ def behind_ms(reached: Reached | None) -> int | None:
     if reached.time_ms is None or reached.last_ms is None:
         return None
     return max(0, reached.last_ms - reached.time_ms)
+
+
+def delay_ms(kind: str, now: Now) -> int | None:
+    """How far a pipeline of a kind was behind its source as it told last, ms; None where that is not known.
+
+    Of a SQL job it is how far the watermark is behind the clock, of an inflow task as in `behind_ms`.
+    """
+    return now.point.delay_ms if kind == Kind.JOB else behind_ms(now.report.reached.get(EVENTS))
 
 
 def keep(pipeline_id: int, report: Report) -> None:

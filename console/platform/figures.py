@@ -25,6 +25,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
+from console.alarms import prometheus
+from console.alarms import queries as alarms
 from console.instances.models import Cluster
 from console.metrics.store import Store
 from console.outbox.models import Notification, NotificationStatus
@@ -68,7 +70,7 @@ class Installation(Collector):
 
 def _asked() -> Iterator[Metric]:
     ready = True
-    for ask in (_outbox, _statements, _pipelines, _samples, _queues):
+    for ask in (_outbox, _statements, _pipelines, _samples, _alarms, _queues):
         try:
             yield from ask()
         except _UNANSWERED as error:
@@ -124,6 +126,19 @@ def _samples() -> Iterator[Metric]:
         if latest is not None:
             metric.add_metric([name], max(0.0, time.time() - latest.at_ms / 1000))
     yield metric
+
+
+def _alarms() -> Iterator[Metric]:
+    metric = GaugeMetricFamily(
+        prometheus.FIRING, "Alarms that fire, by account and number of the rule", labels=["tenant", "rule"]
+    )
+    for (uid, number), count in alarms.firing_by_rule().items():
+        metric.add_metric([uid, str(number)], count)
+    yield metric
+    last = alarms.last_round_ms()
+    if last is not None:
+        age = max(0.0, time.time() - last / 1000)
+        yield GaugeMetricFamily(prometheus.AGE, "Time since the alarm rules were evaluated last", value=age)
 
 
 def _queues() -> Iterator[Metric]:

@@ -134,6 +134,13 @@ def of_account(uid: str, kind: str) -> int:
     return int(settings.TENANT_LIMITS[kind]) if own_ones is None else own_ones
 
 
+def of_accounts(kind: str) -> Callable[[Tenant], int]:
+    """One limit of any account, with one look at all of them."""
+    given = TenantLimits.objects.exclude(**{kind: None}).values_list("tenant", kind)
+    own_ones, default = dict(given), int(settings.TENANT_LIMITS[kind])
+    return lambda tenant: own_ones.get(tenant.pk, default)
+
+
 def published() -> dict[str, str]:
     """The rows of the brokers' table: `*`, and every account with limits of its own."""
     rows = {DEFAULTS: settings.TENANT_LIMITS}
@@ -165,7 +172,21 @@ def use_of(tenant: Tenant) -> Use | None:
     table, brokers = _told(USE)
     if not brokers:
         return None
-    rows = [UseRow.decode(told) for name in brokers if (told := table.get(use_field(tenant.uid, name)))]
+    return _use([UseRow.decode(told) for name in brokers if (told := table.get(use_field(tenant.uid, name)))])
+
+
+def uses() -> dict[str, Use] | None:
+    """The same of every account by its ID, read at once; None where nothing is told."""
+    table, brokers = _told(USE)
+    rows: dict[str, list[UseRow]] = {}
+    for field, told in table.items():
+        uid, _, name = field.partition("/")
+        if uid and name in brokers:
+            rows.setdefault(uid, []).append(UseRow.decode(told))
+    return {uid: _use(of) for uid, of in rows.items()} if brokers else None
+
+
+def _use(rows: list[UseRow]) -> Use:
     values = {kind.name: sum(getattr(row, kind.name) for row in rows) for kind in KINDS if kind.live}
     for name in ("connections", "queues"):  # a client has one to each broker, a topic its queues at each
         values[name] = max((getattr(row, name) for row in rows), default=0)
@@ -187,6 +208,26 @@ def rates_of(instance_id: str) -> RateUse | None:
         return None
     rows = [RateUse.decode(row) for row in found if row]
     return RateUse(*(sum(getattr(row, name) for row in rows) for name in ("sent", "received", "held_back")))
+
+
+def held_back() -> dict[str, int] | None:
+    """How often clients of each instance had to wait or were refused since the brokers that run were started.
+
+    None where nothing is told.
+    """
+    brokers = _told(USE)[1]
+    if not brokers:
+        return None
+    try:
+        table = cast("dict[str, str]", connection().hgetall(RATES_USED))
+    except RedisError:
+        return None
+    found: dict[str, int] = {}
+    for field, told in table.items():
+        instance_id, _, name = field.partition("/")
+        if name in brokers:
+            found[instance_id] = found.get(instance_id, 0) + RateUse.decode(told).held_back
+    return found
 
 
 def tell_sql_connections(endpoint: str, used: Mapping[str, int]) -> None:

@@ -1,1 +1,1 @@
-"""Instances, topics, groups, grants, queues, SQL jobs and policies as a file: read, compare, change."""
+"""Instances, topics, groups, grants, queues, SQL jobs, alarm rules and policies as a file: read, compare, change."""

@@ -45,12 +45,14 @@ _RUNS = frozenset({"adoption/adopt", "adoption/forget"})
     default=None,
     help="With the account's change tracking and inflow tasks, without passwords; not with --instance.",
 )
+@click.option("--alarms/--no-alarms", default=None, help="With alarm rules and who they tell; not with --instance.")
 @click.option("--format", "form", type=_FORMS, default="yaml", show_default=True)
 @click.pass_context
 def export(context: click.Context, /, instances: tuple[str, ...], form: str, **parts: bool | None) -> None:
     """Print the account for `gantry apply`.
 
-    Instances, topics, groups, grants, queues, rules of buckets, SQL jobs, change tracking and inflow tasks, policies.
+    Instances, topics, groups, grants, queues, rules of buckets, SQL jobs, change tracking and inflow tasks, alarms, and
+    policies.
     """
     server = server_of(context)
     unknown = sorted(set(instances) - set(server.instance_names())) if instances else []
@@ -100,6 +102,7 @@ _PARTS = {
     "buckets": ("buckets",),
     "jobs": ("job_secrets", "job_variables", "jobs"),
     "inflow": ("tracking_tasks", "inflow_tasks"),
+    "alarms": ("alarm_recipients", "alarm_rules"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from gantry_cli.state.alarms import recipient_document, rule_document
 from gantry_cli.state.files import (
     AUTOMATIC,
     LISTS,
@@ -153,5 +154,7 @@ _DOCUMENTS: dict[str, Callable[[Any], Any]] = {
     "jobs": _job,
     "tracking_tasks": tracking_document,
     "inflow_tasks": lambda task: task.document,
+    "alarm_recipients": recipient_document,
+    "alarm_rules": rule_document,
     "policies": _policy,
 }

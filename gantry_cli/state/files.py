@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from gantry_cli.errors import CliError
+from gantry_cli.state.alarms import AlarmRecipient, AlarmRule, read_recipient, read_rule
 from gantry_cli.state.inflow import InflowTask, TrackingTask, read_inflow_task, read_tracking_task
 from gantry_cli.state.reader import Reader, each, optional_number, optional_text
 
@@ -222,6 +223,8 @@ class State:
     jobs: tuple[Job, ...] | None = None
     tracking_tasks: tuple[TrackingTask, ...] | None = None
     inflow_tasks: tuple[InflowTask, ...] | None = None
+    alarm_recipients: tuple[AlarmRecipient, ...] | None = None
+    alarm_rules: tuple[AlarmRule, ...] | None = None
 
 
 def read(path: Path, text: str) -> State:
@@ -423,5 +426,7 @@ LISTS = {
     "jobs": StateList("jobs", "job", _job),
     "trackingTasks": StateList("tracking_tasks", "change tracking task", read_tracking_task),
     "inflowTasks": StateList("inflow_tasks", "inflow task", read_inflow_task),
+    "alarmRecipients": StateList("alarm_recipients", "recipient of alarms", read_recipient),
+    "alarmRules": StateList("alarm_rules", "alarm rule", read_rule),
     "policies": StateList("policies", "policy", _policy),
 }

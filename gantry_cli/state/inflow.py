@@ -217,9 +217,9 @@ def inflow_task_gone(task: InflowTask) -> Iterator[Step]:
     yield Step(DELETE, INFLOW, task.name, (("inflow/delete", {"task": task.name}),))
 
 
-def variable_of(*names: str) -> str:
-    """The environment variable that has the password of a task or a group where nothing else is said."""
-    return "GANTRY_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", "_".join(names).upper())
+def variable_of(*names: str, prefix: str = "GANTRY_PASSWORD_") -> str:
+    """The environment variable that has what is secret of a thing of these names where nothing else is said."""
+    return prefix + re.sub(r"[^A-Z0-9]", "_", "_".join(names).upper())
 
 
 def _parameters(task: TrackingTask) -> dict[str, str]:

@@ -9,6 +9,16 @@ from typing import Any
 
 from gantry_cli.errors import CliError
 from gantry_cli.state.adoption import ADOPTION_RULE, NAMES, adoption_steps, forgetting
+from gantry_cli.state.alarms import (
+    RECIPIENT,
+    RULE,
+    changed_recipient,
+    changed_rule,
+    new_recipient,
+    new_rule,
+    recipient_gone,
+    rule_gone,
+)
 from gantry_cli.state.files import (
     AUTOMATIC,
     DELIVERY_ORDERS,
@@ -49,6 +59,7 @@ DEFAULT_TPS = 100_000
 # What depends on something comes behind it; room is made before something new needs it.
 _ORDER = (
     ("policy", CREATE), ("policy", CHANGE),
+    (RULE, DELETE),
     (INFLOW, DELETE), ("job", DELETE), ("variable", DELETE), ("rule", DELETE), (ADOPTION_RULE, DELETE),
     ("grant", DELETE), (NAMES, DELETE), ("group", DELETE), ("topic", DELETE), ("instance", DELETE),
     ("subscription", DELETE), ("topic of queues", DELETE), ("queue", DELETE),
@@ -59,7 +70,8 @@ _ORDER = (
     ("subscription", CHANGE), ("subscription", CREATE), ("bucket", CREATE), ("rule", CHANGE), ("rule", CREATE),
     ("variable", CREATE), ("variable", CHANGE), ("job", CREATE), ("job", CHANGE),
     (TRACKING, CREATE), (TRACKING, CHANGE), (GROUP, CREATE), (INFLOW, CREATE), (INFLOW, CHANGE),
-    (GROUP, DELETE), (TRACKING, DELETE),
+    (GROUP, DELETE), (TRACKING, DELETE), (RECIPIENT, CREATE), (RECIPIENT, CHANGE), (RULE, CREATE), (RULE, CHANGE),
+    (RECIPIENT, DELETE),  # which may have been the last one of a rule that has changed
     ("policy", DELETE),
 )  # fmt: skip
 #: How an entry that is new, that is there already, and that is not wanted any more become steps.
@@ -103,6 +115,8 @@ def _kinds(wanted: State, found: State, *, prune: bool) -> dict[str, _Ways]:
             partial(changed_inflow_task, groups=groups),
             inflow_task_gone,
         ),
+        "alarm_recipients": (new_recipient, changed_recipient, recipient_gone),
+        "alarm_rules": (new_rule, changed_rule, rule_gone),
         "policies": (_new_policy, _changed_policy, partial(_named_gone, "policy", "policy/delete", "policy")),
     }
 

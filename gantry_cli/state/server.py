@@ -13,6 +13,7 @@ from gantry_cli.catalog import Catalog
 from gantry_cli.commands import chosen_profile, collect
 from gantry_cli.config import Profile
 from gantry_cli.errors import DENIED, UNREACHABLE, CliError
+from gantry_cli.state.alarms import AlarmRecipient, AlarmRule, recipient_of, rule_of
 from gantry_cli.state.files import (
     AUTOMATIC,
     DELIVERY_ORDERS,
@@ -67,6 +68,8 @@ class Server:
             "jobs": self._jobs,
             "tracking_tasks": self._tracking_tasks,
             "inflow_tasks": self._inflow_tasks,
+            "alarm_recipients": self._alarm_recipients,
+            "alarm_rules": self._alarm_rules,
             "policies": self._policies,
         }
         read: dict[str, Any] = {part: reads[part]() for part in parts}
@@ -188,6 +191,17 @@ class Server:
         ids = self.ids(tracking=True)
         rows = (self.call("inflow/get", {"task": row["task"]}) for row in self.call("inflow/list", every=True))
         return tuple(inflow_task_of(row, ids) for row in rows)
+
+    def _alarm_recipients(self) -> tuple[AlarmRecipient, ...]:
+        names = self._names_of_instances()
+        return tuple(recipient_of(row, names) for row in self.call("alarm/recipients"))
+
+    def _alarm_rules(self) -> tuple[AlarmRule, ...]:
+        names = self._names_of_instances()
+        return tuple(rule_of(row, names) for row in self.call("alarm/rules"))
+
+    def _names_of_instances(self) -> dict[str, str]:
+        return {instance_id: name for name, instance_id in self.instance_names().items()}
 
     def _policies(self) -> tuple[Policy, ...]:
         return tuple(

@@ -17,6 +17,8 @@ from django.contrib.auth.hashers import make_password
 from django.core.management import call_command
 from django.utils import timezone
 
+from analytics.pipelines.reports import InsertReport, Report
+from brokercore.policy.table import RATES_USED, USE, RateUse, UseRow, use_field
 from console.accounts.crypto import encrypt
 from console.accounts.models import AccessKey, Organization, Policy, Role, Tenant, User, UserGroup
 from console.accounts.policy_documents import ensure_system_policies
@@ -24,7 +26,10 @@ from console.alarms.models import Condition, Recipient, RecipientKind, Rule
 from console.audit.models import Entry
 from console.instances.models import Cluster, Instance
 from console.metrics.store import Change, Latest, Store
+from console.pipelines import samples
+from console.pipelines.models import Kind, Pipeline, State
 from console.topics.models import Grant, Group, OrderType, Relation, Topic
+from console.web.redis import connection
 
 TENANTS, TOPICS, GROUPS, ENTRIES = 200, 10_000, 5_000, 100_000
 RULES = 5 * TENANTS
@@ -92,6 +97,42 @@ def add_alarm_rules(world: World) -> None:
         Rule.recipients.through(rule=rule, recipient=recipients[number // len(conditions)])
         for number, rule in enumerate(rules)
     )
+
+
+def add_rules_of_accounts(world: World) -> None:
+    """In the place of these as many, of what accounts and pipelines do; one job of five of each account is late."""
+    Rule.objects.all().delete()
+    conditions = (
+        (Condition.THROTTLED, 1),
+        (Condition.REFUSED, 1),
+        (Condition.ROOM, 90),
+        (Condition.PIPELINE_DELAY, 60),
+        (Condition.STOPPED, 0),
+    )
+    Rule.objects.bulk_create(
+        Rule(
+            tenant=tenant, name=condition.value, condition=condition, threshold=threshold, repeat_minutes=60,
+            minutes=5 if condition.is_counted else 0, creator="bench",
+        )
+        for tenant in world.tenants
+        for condition, threshold in conditions
+    )  # fmt: skip
+    now = timezone.now()
+    jobs = Pipeline.objects.bulk_create(
+        Pipeline(tenant=tenant, name=f"job-{number}", kind=Kind.JOB, state=State.RUNNING, running_at=now)
+        for tenant in world.tenants
+        for number in range(5)
+    )
+    for number, job in enumerate(jobs):
+        delay_ms = 0 if number % 5 else 120_000
+        samples.keep(job.pk, Report((InsertReport("x", 1, batch=1, watermark_delay_ms=delay_ms),)))
+    client = connection()
+    told = UseRow(stored_bytes=1000, refused={"permission": 3, "stored_bytes": 1})
+    client.hset(USE, mapping={use_field(tenant.uid, "broker-a"): told.encode() for tenant in world.tenants})
+    client.hset(USE, use_field("", "broker-a"), int(time.time() * 1000) + 3600_000)
+    instances = Instance.objects.values_list("instance_id", flat=True)
+    held = RateUse(sent=10, held_back=7).encode()
+    client.hset(RATES_USED, mapping={use_field(name, "broker-a"): held for name in instances})
 
 
 def add_samples() -> None:

@@ -67,6 +67,28 @@ def test_an_alarm_on_a_group_takes_few_clicks_and_is_told(visitor: Visitor, take
     expect(page.get_by_role("heading", name=group, exact=True)).to_be_visible()
 
 
+def test_the_page_of_a_rule_draws_what_it_watches(visitor: Visitor) -> None:
+    page = visitor.go("/alarms/rules/create/?condition=group.backlog&threshold=5")
+    page.get_by_label("Name", exact=True).fill("behind")
+    page.get_by_label("Tell again after minutes").fill("30")
+    page.get_by_text("on call (Webhook)").click()
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", name="behind", exact=True)).to_be_visible()
+    expect(page.locator("#curve .main-svg").first).to_be_visible()
+    expect(page.locator("#curve").get_by_text("threshold · 5")).to_be_visible()
+    expect(page.get_by_text("every 30 min, until somebody acknowledges it")).to_be_visible()
+    page.locator("#curve").get_by_role("link", name="A day").click()
+    expect(page.locator("#curve").get_by_role("link", name="A day")).to_have_attribute("aria-current", "true")
+    expect(page.locator("#curve .main-svg").first).to_be_visible()
+    visitor.shoot("alarm-rule")
+    page.get_by_role("link", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("textbox").fill("behind")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="For Prometheus").click()
+    assert "gantry_alarms_firing" in download.value.path().read_text()
+
+
 def test_somebody_sees_to_it_and_the_rule_is_deleted(visitor: Visitor) -> None:
     page = visitor.go("/alarms/")
     visitor.shoot("alarms")

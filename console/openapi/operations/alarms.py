@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from console.alarms import access, queries, services
+from console.accounts.crypto import decrypt
+from console.alarms import access, prometheus, queries, services
 from console.alarms.models import Alarm, Condition, Recipient, RecipientKind, Rule, Severity
 from console.alarms.services import MOST_MINUTES, RecipientValues, RuleValues
 from console.openapi.envelope import Page, cut, in_symbols, milliseconds
@@ -42,7 +43,8 @@ RecipientName = Annotated[Name, Field(description="Name of the recipient.", exam
 At = Annotated[str, Field(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9])?$", description="HH:MM, in the rule's zone.")]
 Conditions = Literal[
     "group.backlog", "group.delay", "group.stalled", "group.offline", "group.dead_letters", "topic.above",
-    "topic.below", "broker.storage", "broker.away", "pipeline.failed", "tracking.failed", "sql.failed",
+    "topic.below", "instance.throttled", "account.throttled", "account.storage", "broker.storage", "broker.away",
+    "pipeline.failed", "pipeline.stopped", "pipeline.delay", "tracking.failed", "tracking.delay", "sql.failed",
 ]  # fmt: skip
 
 
@@ -73,9 +75,17 @@ class RulePut(RuleOnly):
         Choice,
         Field(description="For how long it holds before somebody is told; of what is counted, within how long."),
     ] = 0
-    instanceId: Annotated[str, Field(max_length=64, description="Of groups and topics; empty: all instances.")] = ""
+    instanceId: Annotated[
+        str, Field(max_length=64, description="Of groups, topics and clients held back; empty: all instances.")
+    ] = ""
     names: Annotated[str, Field(max_length=512, description="Patterns with * and ?, separated by spaces.")] = "*"
     severity: Annotated[Literal["critical", "warning", "note"], Field(description="How bad it is.")] = "warning"
+    repeatMinutes: Annotated[
+        int,
+        Field(ge=0, le=MOST_MINUTES),
+        Choice,
+        Field(description="After how long what fires and nobody has acknowledged is told again, from 5; 0: never."),
+    ] = 0
     quietFrom: At = ""
     quietUntil: At = ""
     zone: Annotated[str, Field(max_length=64, description="Time zone of the quiet hours.")] = "UTC"
@@ -136,6 +146,7 @@ class RuleDo(Result):
     instanceId: str = Field(description="Empty: all instances.")
     names: str
     severity: str
+    repeatMinutes: int = Field(description="0: it is told once.")
     quietFrom: str
     quietUntil: str
     zone: str
@@ -151,6 +162,9 @@ class RecipientDo(Result):
     recipient: str
     kind: str
     address: str = Field(description="Of a URL the host only.")
+    instanceId: str = Field(description="Of a topic; else empty.")
+    topic: str
+    queue: str
     signed: bool = Field(description="Whether there is a secret.")
     rules: int = Field(description="Rules that tell it.")
     lastState: str = Field(description="Of the last notice: PENDING, SENDING, SUCCESS or FAILURE; else empty.")
@@ -209,6 +223,19 @@ def acknowledge(call: Call, parameters: AlarmOnly) -> dict[str, Any]:
 )
 def rules(call: Call, parameters: Parameters) -> list[RuleDo]:
     return [_rule(one) for one in queries.rules(access.alarms(call.actor, access.QUERY))]
+
+
+@operation(
+    "alarm/prometheusRules",
+    service=_SERVICE,
+    summary="Alarm rules as a file for Prometheus",
+    description="Those that are on, each an alert on `gantry_alarms_firing` of `/metrics`. YAML.",
+    result=str,
+    needs=(access.QUERY,),
+    extension=True,
+)
+def prometheus_rules(call: Call, parameters: Parameters) -> str:
+    return prometheus.rules_file(access.alarms(call.actor, access.QUERY))
 
 
 @operation(
@@ -368,6 +395,7 @@ def _values(call: Call, parameters: RulePut) -> RuleValues:
         threshold=parameters.threshold,
         minutes=parameters.minutes,
         severity=Severity(parameters.severity),
+        repeat_minutes=parameters.repeatMinutes,
         quiet_from=_time(parameters.quietFrom),
         quiet_until=_time(parameters.quietUntil),
         zone=parameters.zone,
@@ -410,6 +438,7 @@ def _rule(rule: Rule) -> RuleDo:
         instanceId=rule.instance.instance_id if rule.instance else "",
         names=rule.names,
         severity=rule.severity,
+        repeatMinutes=rule.repeat_minutes,
         quietFrom=f"{rule.quiet_from:%H:%M}" if rule.quiet_from else "",
         quietUntil=f"{rule.quiet_until:%H:%M}" if rule.quiet_until else "",
         zone=rule.zone,
@@ -420,12 +449,22 @@ def _rule(rule: Rule) -> RuleDo:
     )
 
 
+def _address(recipient: Recipient) -> str:
+    """All of mail, however many; else what pages show."""
+    if recipient.kind == RecipientKind.MAIL:
+        return ", ".join(decrypt(recipient.address_encrypted).split())
+    return recipient.shown
+
+
 def _recipient(recipient: Recipient) -> RecipientDo:
     last = recipient.last  # type: ignore[attr-defined]
     return RecipientDo(
         recipient=recipient.name,
         kind=recipient.kind,
-        address=recipient.shown,
+        address=_address(recipient),
+        instanceId=recipient.instance.instance_id if recipient.instance else "",
+        topic=recipient.topic,
+        queue=recipient.queue,
         signed=bool(recipient.secret_encrypted),
         rules=recipient.used,  # type: ignore[attr-defined]
         lastState=last.status if last else "",

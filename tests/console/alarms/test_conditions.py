@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
+import orjson
 import pytest
 from django.utils import timezone
 
+from analytics.pipelines.reports import InsertReport, Reached, Report
 from brokercore.names import dead_letter_topic
+from brokercore.policy.table import RATES_USED, USE, RateUse, UseRow, use_field
+from console.accounts.models import Tenant, TenantLimits
 from console.alarms import conditions
-from console.alarms.models import Condition, Rule
+from console.alarms.models import Alarm, Condition, Rule
 from console.alarms.readings import Readings, Unknown
 from console.cluster.brokers import Absence, BrokerFigures, Health
 from console.metrics.store import Change, Latest, Store
+from console.metrics.store import connection as store_connection
+from console.pipelines import samples
 from console.pipelines.models import Kind, Pipeline, State
 from console.sql.models import QueryTask, TaskStatus
 from console.tracking.models import TrackingTask
+from console.web.redis import connection
 from tests.console.alarms.conftest import MakeRule, Sampled
 from tests.console.live import Live
 from tests.support.cast import Cast, make_group, make_topic
@@ -120,6 +129,124 @@ def test_what_has_failed(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> N
     ]  # fmt: skip
     tracking = make_rule(Condition.TRACKING)
     assert sentences(tracking, sampled) == ["Changes of the database of shop are not read: The log is gone."]
+
+
+def brokers_tell(held_back: dict[str, int], refused: dict[str, int], stored: int = 0) -> None:
+    """As embedded brokers do: one that runs, what it held back by instance, and what it refused of acme."""
+    client = connection()
+    client.hset(USE, use_field("", "broker-a"), int(time.time() * 1000))
+    client.hset(USE, use_field("acme", "broker-a"), UseRow(stored_bytes=stored, refused=refused).encode())
+    for instance, number in held_back.items():
+        client.hset(RATES_USED, use_field(instance, "broker-a"), RateUse(held_back=number).encode())
+
+
+@pytest.fixture
+def told_by_brokers(cast: Cast) -> Iterator[Callable[..., None]]:
+    """Brokers that tell; acme is the account that they tell of."""
+    Tenant.objects.filter(pk=cast.acme.pk).update(uid="acme")
+    cast.acme.refresh_from_db()
+    client = connection()
+    client.delete(USE, RATES_USED)
+    for key in store_connection().scan_iter("gantry:alarms:counter:*"):
+        store_connection().delete(key)
+    yield brokers_tell
+    client.delete(USE, RATES_USED)
+
+
+def test_clients_that_an_instance_holds_back(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled, told_by_brokers: Callable[..., None]
+) -> None:
+    rule = make_rule(Condition.THROTTLED, threshold=10, minutes=5)
+    name = cast.instance.instance_id
+    with pytest.raises(Unknown):  # no broker tells anything
+        sentences(rule, sampled)
+    told_by_brokers({name: 500, cast.charlies.instance_id: 500}, {})
+    assert sampled.round().fired == 0  # what was before nobody knows when
+    told_by_brokers({name: 509}, {})
+    assert sampled.round(timedelta(seconds=15)).fired == 0
+    told_by_brokers({name: 512}, {})
+    assert sampled.round(timedelta(seconds=15)).fired == 1
+    says = (
+        "Clients of the instance orders were held back 12 times within 5 minutes: they send or receive more than it may"
+    )
+    alarm = Alarm.objects.get()
+    assert (alarm.sentence, alarm.value) == (says, 12)
+    assert cast.client("alice").get(alarm.path).status_code == 200
+    told_by_brokers({name: 3}, {})  # the broker has started anew: it counts from 0
+    assert sampled.round(timedelta(minutes=2)).ended == 0
+    assert sampled.round(timedelta(minutes=4)).ended == 1
+
+
+def test_requests_that_are_refused_for_limits_and_not_for_rights(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled, told_by_brokers: Callable[..., None]
+) -> None:
+    make_rule(Condition.REFUSED, threshold=3, minutes=1, instance=None)
+    told_by_brokers({}, {"permission": 1, "stored_bytes": 4})
+    assert sampled.round().fired == 0
+    told_by_brokers({}, {"permission": 900, "stored_bytes": 4, "messages_per_second": 2, "instance_send_tps": 90})
+    assert sampled.round(timedelta(seconds=15)).fired == 0
+    told_by_brokers({}, {"permission": 901, "stored_bytes": 5, "messages_per_second": 4})
+    assert sampled.round(timedelta(seconds=15)).fired == 1
+    says = "5 requests of acme were refused for its limits within a minute: messages per second, stored bytes"
+    assert Alarm.objects.get().sentence == says
+    assert sampled.round(timedelta(minutes=1)).ended == 1
+
+
+def test_what_an_account_stores_of_what_it_may(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled, told_by_brokers: Callable[..., None]
+) -> None:
+    rule = make_rule(Condition.ROOM, threshold=90, instance=None)
+    TenantLimits.objects.create(tenant=cast.acme, stored_bytes=1000)
+    told_by_brokers({}, {}, stored=899)
+    assert sentences(rule, sampled) == []
+    told_by_brokers({}, {}, stored=955)
+    assert sentences(rule, sampled) == ["acme stores 96 % of the bytes that it may at the brokers"]
+    TenantLimits.objects.update(stored_bytes=0)
+    assert sentences(rule, sampled) == []
+
+
+def test_pipelines_that_are_behind_or_do_not_run(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> None:
+    now_ms, hour = sampled.began_ms, 3600_000
+    reached = {"events": Reached(sequence=1, last=6, since_ms=now_ms - 2 * hour)}
+    late, silent, fresh, task, idle, draft = (
+        Pipeline.objects.create(
+            name=name, kind=kind, tenant=cast.acme, state=state, running_at=timezone.now() - timedelta(hours=9)
+        )
+        for name, kind, state in (
+            ("late", Kind.JOB, State.RUNNING), ("silent", Kind.JOB, State.RUNNING), ("fresh", Kind.JOB, State.RUNNING),
+            ("late", Kind.INFLOW, State.RUNNING), ("idle", Kind.JOB, State.STOPPED), ("new", Kind.JOB, State.DRAFT),
+        )
+    )  # fmt: skip
+    for pipeline, delay in ((late, hour), (fresh, 5000), (silent, 1000), (idle, hour), (draft, hour)):
+        insert = InsertReport(sink="x", line=1, batch=1, watermark_delay_ms=delay)
+        samples.keep(pipeline.pk, Report((insert,)))
+    samples.keep(task.pk, Report((), reached=reached))
+    client, key = store_connection(), f"gantry:pipelines:{silent.pk}:now"
+    told = orjson.loads(client.get(key) or b"")
+    client.set(key, orjson.dumps(told | {"at_ms": now_ms - 10 * 60_000}))
+    rule = make_rule(Condition.PIPELINE_DELAY, threshold=60)
+    assert sentences(rule, sampled) == [
+        "Inflow task late is 2 hours behind", "SQL job late is 60 min behind", "SQL job silent is 10 min behind",
+    ]  # fmt: skip
+    assert sampled.round().fired == 3  # the job and the task of the same name have an alarm each
+    stopped = make_rule(Condition.STOPPED, names="late idle new")
+    assert sentences(stopped, sampled) == ["SQL job idle does not run: it is stopped"]
+
+
+def test_changes_that_are_kept_late(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> None:
+    now = timezone.now()
+    for name, lag_ms, state, silent_s in (
+        ("late", 90_000, "normal", 0), ("fine", 5_000, "normal", 0), ("paused", 90_000, "paused", 0),
+        ("silent", 5_000, "normal", 600),
+    ):  # fmt: skip
+        TrackingTask.objects.create(
+            tenant=cast.acme, name=name, port=3306, state=state, lag_ms=lag_ms, worker="w",
+            heartbeat_at=now - timedelta(seconds=silent_s),
+        )  # fmt: skip
+    rule = make_rule(Condition.TRACKING_DELAY, threshold=60)
+    assert sentences(rule, sampled) == [
+        "Changes of the database of silent are kept 10 min late", "Changes of the database of late are kept 1 min late",
+    ]  # fmt: skip
 
 
 def test_statements_that_failed(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> None:

@@ -13,6 +13,7 @@ from console.alarms import rounds, services
 from console.alarms.models import Alarm, Condition, Recipient, Rule
 from console.metrics.store import Store
 from console.outbox.models import ALARM, Notification
+from console.web.errors import Refused
 from tests.console.alarms.conftest import MakeRule, Sampled
 from tests.support.cast import Cast, make_group
 
@@ -123,6 +124,59 @@ def test_quiet_hours_may_pass_midnight_and_are_those_of_a_zone(
 ) -> None:
     rule = Rule(quiet_from=begin, quiet_until=end, zone=zone)
     assert rounds.quiet(rule, datetime(2026, 11, 27, 3, 30, tzinfo=UTC)) is is_quiet
+
+
+def test_what_fires_is_told_again_until_somebody_acknowledges_it(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled
+) -> None:
+    make_rule(Condition.BACKLOG, threshold=100, repeat_minutes=30)
+    group = make_group(cast.alice, cast.instance)
+    sampled(backlog={group: 500})
+    sampled.round()
+    sampled.round(29 * MINUTE)
+    assert [event for event, _ in told()] == ["fired"]
+    sampled.round(MINUTE)
+    sampled.round(MINUTE)
+    sampled.round(29 * MINUTE)
+    assert [event for event, _ in told()] == ["fired", "repeated", "repeated"]
+    alarm = Alarm.objects.get()
+    keys = list(Notification.objects.filter(notify_by=ALARM).order_by("pk").values_list("key", flat=True))
+    assert keys == [f"alarm-{alarm.pk}-{what}" for what in ("fired", "repeated-1", "repeated-2")]
+    services.acknowledge(actor=cast.actor("alice"), alarm=alarm)
+    sampled.round(90 * MINUTE)
+    assert len(told()) == 3
+    sampled(backlog={group: 0})
+    sampled.round(MINUTE)
+    assert [event for event, _ in told()][3:] == ["ended"]
+
+
+def test_nothing_is_told_again_in_quiet_hours_or_by_two_workers(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = make_rule(Condition.BACKLOG, threshold=100, repeat_minutes=5)
+    sampled(backlog={make_group(cast.alice, cast.instance): 500})
+    sampled.round()
+    Rule.objects.filter(pk=rule.pk).update(quiet_from=time(0), quiet_until=time(23, 59, 59))
+    sampled.round(10 * MINUTE)
+    assert len(told()) == 1
+    Rule.objects.filter(pk=rule.pk).update(quiet_from=None, quiet_until=None)
+    settle, others = rounds._settle, iter([True])
+
+    def settled(rule: Rule, _: Any, *rest: Any) -> None:
+        # Both have read the alarm as it was.
+        both = [{one.subject: one for one in Alarm.objects.all()} for _ in range(2)]
+        for of in both[: 2 if next(others, False) else 1]:
+            settle(rule, of, *rest)
+
+    monkeypatch.setattr(rounds, "_settle", settled)
+    sampled.round(MINUTE)
+    assert [event for event, _ in told()] == ["fired", "repeated"]
+
+
+@pytest.mark.parametrize("minutes", [-1, 1, 4, 1441])
+def test_nobody_is_told_again_all_the_time(make_rule: MakeRule, minutes: int) -> None:
+    with pytest.raises(Refused, match="told again after 5 to 1,440 minutes"):
+        make_rule(Condition.BACKLOG, threshold=100, repeat_minutes=minutes)
 
 
 def test_two_workers_tell_one_thing_once(

@@ -20,6 +20,7 @@ from console.alarms.models import Alarm, Condition, Recipient, RecipientKind
 from console.alarms.services import RecipientValues
 from console.outbox import tasks
 from console.outbox.models import ALARM, Notification, NotificationStatus
+from console.pipelines.models import Pipeline, State
 from console.queues import services as queue_services
 from console.topics.models import OrderType
 from console.web.errors import Refused
@@ -40,7 +41,8 @@ Make = Callable[..., Recipient]
 @pytest.fixture
 def make(cast: Cast) -> Make:
     def made(kind: RecipientKind, **values: Any) -> Recipient:
-        told = RecipientValues(name=f"{kind.label} <b>", kind=kind, **values)
+        number = Recipient.objects.count()
+        told = RecipientValues(name=f"{kind.label} <b>" + f" {number}" * bool(number), kind=kind, **values)
         return services.create_recipient(actor=cast.actor("alice"), values=told)
 
     return made
@@ -95,7 +97,8 @@ def test_a_webhook_gets_the_whole_content_signed(
         "event": "fired", "account": "acme", "rule": "Backlog of a group", "condition": "group.backlog",
         "severity": "warning", "subject": f"group:{cast.instance.instance_id}:GID_pay",
         "sentence": "GID_pay has a backlog of 500 messages (instance orders)", "value": 500.0, "threshold": 100.0,
-        "unit": "messages", "since": int(alarm.began_at.timestamp() * 1000), "ended": None, "alarm": alarm.pk,
+        "unit": "messages", "since": int(alarm.began_at.timestamp() * 1000), "repeats": 0, "ended": None,
+        "alarm": alarm.pk,
         "page": f"https://gantry.example.com{alarm.path}",
     }  # fmt: skip
     assert notice.key == f"alarm-{alarm.pk}-fired"
@@ -141,6 +144,54 @@ def test_feishu_is_signed_in_its_body(cast: Cast, make: Make) -> None:
     expected = hmac.new(f"{content['timestamp']}\n{SECRET}".encode(), b"", hashlib.sha256).digest()
     assert content["sign"] == base64.b64encode(expected).decode()
     assert content["msg_type"] == "text"
+
+
+def test_what_an_error_says_calls_nobody_in_a_chat_and_is_no_header_of_a_mail(
+    cast: Cast, make: Make, make_rule: MakeRule, sampled: Sampled, mail: MailServer
+) -> None:
+    """The reason of a failed pipeline is the text of somebody else's program."""
+    evil = 'x\r\nBcc: eve@example.com\r\n\r\n<script>\x00\u2028\u202e<at user_id="all">all</at> <!channel> @everyone'
+    Pipeline.objects.create(name="late", tenant=cast.acme, state=State.FAILED, reason=evil)
+    with receiver(lambda _: b'{"code":0,"errcode":0}') as taker:
+        kinds = (RecipientKind.SLACK, RecipientKind.FEISHU, RecipientKind.DINGTALK)
+        recipients = [make(kind, address=taker.url) for kind in kinds]
+        recipients.append(make(RecipientKind.MAIL, address="ann@example.com"))
+        make_rule(Condition.PIPELINE, recipients=recipients)
+        sampled.round()
+        for notice in Notification.objects.filter(notify_by=ALARM):
+            tasks.deliver(notice.pk)
+        bodies = {"&lt;" in body: json.loads(body) for body in taker.bodies if "msgtype" not in body}
+        (dingtalk,) = (json.loads(body) for body in taker.bodies if "msgtype" in body)
+    assert not Notification.objects.exclude(status=NotificationStatus.SUCCESS).exists()
+    slack, feishu = bodies[True], bodies[False]
+    assert "<" not in slack["text"] + feishu["content"]["text"]
+    assert "at" not in dingtalk
+    (message,), (receivers,) = mail.messages, mail.receivers
+    assert receivers == ["ann@example.com"]
+    assert message["Bcc"] is None
+    assert str(message["Subject"]).startswith("[Warning] SQL job late has failed: x Bcc: eve@example.com <script> <at")
+    assert message.get_content_type() == "text/plain"
+
+
+def test_mail_goes_to_allowed_domains_only(cast: Cast, make: Make, mail: MailServer, settings: Any) -> None:
+    recipient = make(RecipientKind.MAIL, address="ann@example.net")
+    settings.MAIL_DOMAINS = ["example.com", "*.example.org", "exämple.de"]
+    notice = tried(cast, recipient)
+    refusal = (
+        "'ann@example.net' is of a domain that mail may not go to; allowed are example.com, *.example.org, exämple.de."
+    )
+    assert (notice.status, notice.error) == (NotificationStatus.FAILURE, refusal)
+    assert mail.messages == []
+    for address in (
+        "ann@example.net", "ann@sub.example.com", "ann@example.com.evil.net", "ann@example.org",
+        "ann@badexample.org", "ann@example.com,eve@evil.net", '"ann@example.com"@evil.net',
+    ):  # fmt: skip
+        with pytest.raises(Refused, match="is of a domain that mail may not go to; allowed are") as refused:
+            make(RecipientKind.MAIL, address=address)
+        assert refused.value.field == "address"
+    fine = make(RecipientKind.MAIL, address="ann@EXAMPLE.com, bo@mail.example.org, di@xn--exmple-cua.de")
+    assert tried(cast, fine).status == NotificationStatus.SUCCESS
+    assert len(mail.receivers[0]) == 3
 
 
 def test_an_answer_of_somebody_else_is_not_taken_for_a_chats(cast: Cast, make: Make) -> None:

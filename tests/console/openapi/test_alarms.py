@@ -47,6 +47,7 @@ def test_what_is_secret_is_not_told(alice: Caller) -> None:
     (told,) = alice.data("alarm/recipients")
     assert told == {
         "recipient": "on call", "kind": "slack", "address": "https://hooks.example.com/…", "signed": False, "rules": 0,
+        "instanceId": "", "topic": "", "queue": "",
         "lastState": "", "lastError": "",
     }  # fmt: skip
 

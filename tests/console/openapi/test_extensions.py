@@ -56,6 +56,7 @@ MATRIX: dict[str, str] = {
     "alarm/deleteRecipient":                  "! A - - - - - U",
     "alarm/deleteRule":                       "! A - - - - - .",
     "alarm/list":                             "! . - - - - - .",
+    "alarm/prometheusRules":                  "! . - - - - - .",
     "alarm/putRecipient":                     "! . - - - - - .",
     "alarm/putRule":                          "! A - - - - - .",
     "alarm/recipients":                       "! . - - - - - .",

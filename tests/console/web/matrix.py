@@ -359,6 +359,8 @@ MATRIX: list[Row] = [
     Row("alarms.rule_create", (), ADMINISTER),
     Row("alarms.rule_create", (), Statuses(302, 422, 403, 403, 403, 302), "post", NEW_ALARM_RULE),
     Row("alarms.rule", ALARM_RULE, LOOK_AT_USER),
+    Row("alarms.rule_curve", ALARM_RULE, LOOK_AT_USER),
+    Row("alarms.rules_prometheus", (), ADMINISTER),
     Row("alarms.rule_update", ALARM_RULE, LOOK_AT_USER),
     Row("alarms.rule_update", ALARM_RULE, ADMINISTER_USER, "post", NEW_ALARM_RULE),
     Row("alarms.rule_enable", ALARM_RULE, ADMINISTER_USER, "post", {"enabled": "false"}),
