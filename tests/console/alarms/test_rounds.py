@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import override
 
-from console.alarms import rounds, services
+from console.alarms import notices, rounds, services
 from console.alarms.models import Alarm, Condition, Recipient, Rule
 from console.metrics.store import Store
 from console.outbox.models import ALARM, Notification
@@ -177,6 +179,16 @@ def test_nothing_is_told_again_in_quiet_hours_or_by_two_workers(
 def test_nobody_is_told_again_all_the_time(make_rule: MakeRule, minutes: int) -> None:
     with pytest.raises(Refused, match="told again after 5 to 1,440 minutes"):
         make_rule(Condition.BACKLOG, threshold=100, repeat_minutes=minutes)
+
+
+@pytest.mark.parametrize("condition", Condition)
+def test_what_is_told_is_of_every_condition_the_same_in_every_language(
+    cast: Cast, make_rule: MakeRule, condition: Condition
+) -> None:
+    rule = make_rule(condition, threshold=1, minutes=5)
+    with override("zh-hans"):
+        told_in_chinese = json.dumps(notices.told(rule, Alarm(began_at=timezone.now()), notices.FIRED))
+    assert json.loads(told_in_chinese)["unit"].isascii()
 
 
 def test_two_workers_tell_one_thing_once(
