@@ -118,6 +118,20 @@ def curve(actor: Actor, rule: Rule, hours: int) -> Curve:
 
 
 def _fired(wanted: _Range) -> Iterator[tuple[int, int]]:
+    """From when until when an alarm of the rule fired, whichever."""
+    last: tuple[int, int] | None = None
+    for begin, end in sorted(_alarms(wanted)):
+        if last is not None and begin <= last[1]:
+            last = last[0], max(end, last[1])
+            continue
+        if last is not None:
+            yield last
+        last = begin, end
+    if last is not None:
+        yield last
+
+
+def _alarms(wanted: _Range) -> Iterator[tuple[int, int]]:
     since = datetime.fromtimestamp(wanted.begin_ms / 1000, UTC)
     alarms = Alarm.objects.filter(rule=wanted.rule, fired_at__isnull=False).exclude(ended_at__lt=since)
     for alarm in alarms.order_by("-fired_at")[:50]:

@@ -22,7 +22,7 @@ from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.alarms import counters, curves, figures
 from console.alarms.curves import Curve
-from console.alarms.models import Condition, Recipient, Rule
+from console.alarms.models import Alarm, Condition, Recipient, Rule
 from console.alarms.readings import counter_of_account, counter_of_instance
 from console.metrics.store import Change, Latest, Store
 from console.pipelines import samples
@@ -126,16 +126,22 @@ def test_the_delay_of_a_pipeline(cast: Cast, make_rule: MakeRule) -> None:
 
 
 def test_the_picture_has_the_threshold_and_when_it_fired(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> None:
-    group = make_group(cast.alice, cast.instance, "GID_pay")
+    group, other = (make_group(cast.alice, cast.instance, name) for name in ("GID_pay", "GID_ship"))
     rule = make_rule(Condition.BACKLOG, threshold=100)
-    sampled(backlog={group: 500})
-    assert sampled.round().fired == 1
+    sampled(backlog={group: 500, other: 500})
+    assert sampled.round().fired == 2
     found = curve(cast, rule)
     drawn = figures.figure(rule, found)
     threshold = drawn["data"][-1]
     assert (threshold["name"], threshold["y"]) == ("threshold", [100, 100])
     assert len(drawn["layout"]["shapes"]) == 1
-    stalled = make_rule(Condition.STALLED)
+    now = timezone.now()
+    for alarm, began, ended in zip(Alarm.objects.order_by("pk"), (50, 35), (30, 20), strict=True):
+        alarm.fired_at, alarm.ended_at = now - timedelta(minutes=began), now - timedelta(minutes=ended)
+        alarm.save()
+    ((begin, end),) = curve(cast, rule).fired  # they overlap
+    assert end - begin == 30 * 60_000
+    stalled = make_rule(Condition.STALLED, names="GID_pay")
     assert [one["name"] for one in figures.figure(stalled, curve(cast, stalled))["data"]] == ["GID_pay"]
 
 
