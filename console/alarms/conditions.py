@@ -146,7 +146,7 @@ def _throttled(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for instance, number in readings.held_back(rule).items():
         if number and number >= rule.threshold:
             sentence = (
-                f"Clients of the instance {instance.name} were held back {counted(number, 'time')} within "
+                f"Clients of the instance {instance.name} were held back {_plain(number, 'time')} within "
                 f"{_minutes(rule.minutes)}: they send or receive more than it may"
             )
             path = reverse("instances.detail", args=[instance.instance_id])
@@ -159,7 +159,7 @@ def _refused(rule: Rule, readings: Readings) -> Iterator[Finding]:
     if number and number >= rule.threshold:
         told = ", ".join(reason.replace("_", " ") for reason in sorted(reasons, key=lambda one: -reasons[one]))
         sentence = (
-            f"{counted(number, 'request')} of {rule.tenant.name} {_was(number)} refused for its limits within "
+            f"{_plain(number, 'request')} of {rule.tenant.name} {_was(number)} refused for its limits within "
             f"{_minutes(rule.minutes)}: {told}"
         )
         yield Finding("account", sentence, number, _limits_page())
@@ -291,6 +291,11 @@ def _limits_page() -> str:
 
 def _wait(number: int) -> str:
     return "waits" if number == 1 else "wait"
+
+
+def _plain(number: int, what: str) -> str:
+    """In English, as all sentences that are kept."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _was(number: int) -> str:

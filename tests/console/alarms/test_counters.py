@@ -6,13 +6,14 @@ import pytest
 
 from console.alarms import counters
 from console.metrics.store import connection
+from tests.support.cast import Cast
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.django_db, pytest.mark.broker]
 MINUTE_MS, NOW_MS = 60_000, 1_795_777_942_864
 
 
 @pytest.fixture(autouse=True)
-def nothing_noted() -> None:
+def nothing_noted(cast: Cast) -> None:
     connection().delete("gantry:alarms:counter:a", "gantry:alarms:counter:b")
 
 

@@ -67,11 +67,16 @@ def failed(cast: Cast) -> Pipeline:
 
 def worker(redis: RedisServer, point: str = "") -> subprocess.Popen[str]:
     """One that has started and waits for its go."""
+    ours = {
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "REDIS_URL": redis.url,
+        "GANTRY_MASTER_KEY": django_settings.MASTER_KEY,
+    }
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, str(connection.settings_dict["NAME"]), point],
         cwd=django_settings.BASE_DIR,
         text=True,
-        env=os.environ | {"DJANGO_SETTINGS_MODULE": "console.settings", "REDIS_URL": redis.url},
+        env=os.environ | ours,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
