@@ -9,9 +9,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("console", "brokercore", "mysqlwire", "analytics", "launcher", "gantry_cli")
 NAME = r"(?:GANTRY_[A-Z][A-Z0-9_]*|DATABASE_URL|REDIS_URL|SPARK_URL|JAVA_HOME|NO_COLOR)"
 
-#: Names in quotes that are no variables: the producer group of the console, and how those begin that have a task's name
+#: Names in quotes that are no variables: the producer group of the console, and how those begin that have a name
 #: behind them (docs/use/cli.md).
-NO_VARIABLES = {"GANTRY_CONSOLE", "GANTRY_PASSWORD_"}
+NO_VARIABLES = {"GANTRY_CONSOLE", "GANTRY_PASSWORD_", "GANTRY_ADDRESS_"}
 
 
 def names_in_code() -> dict[str, str]:
