@@ -14,6 +14,7 @@ from brokercore.secret_files import SecretError, read_secret
 
 _DOMAIN = re.compile(r"(\*\.)?[^\W_]([\w-]*[^\W_])?(\.[^\W_]([\w-]*[^\W_])?)*")
 _ADDRESS = re.compile(r"https?://[^\s/:@?#]+(?::\d{1,5})?")
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def env_text(name: str, default: str = "") -> str:
@@ -81,6 +82,25 @@ def env_domains(name: str) -> list[str]:
         if not _DOMAIN.fullmatch(text):
             raise ImproperlyConfigured(f"{name} has {text!r}; allowed are domains such as example.com, *.example.com.")
     return texts
+
+
+def env_regions(name: str, default: dict[str, str]) -> dict[str, str]:
+    """Regions with the names that are shown for them, such as `cn-hangzhou=China (Hangzhou),cn-beijing`.
+
+    One without a name is called by its ID. IDs differ by more than case, since host names know no case.
+    """
+    entries = [text.strip() for text in os.environ.get(name, "").split(",") if text.strip()]
+    found: dict[str, str] = {}
+    for entry in entries:
+        region, _, shown = (part.strip() for part in entry.partition("="))
+        if not _REGION.fullmatch(region):
+            raise ImproperlyConfigured(
+                f"{name} has the region {region!r}; an ID is up to 64 letters, digits, - and _, such as cn-hangzhou."
+            )
+        if region.lower() in (known.lower() for known in found):
+            raise ImproperlyConfigured(f"{name} has the region {region} twice.")
+        found[region] = shown or region
+    return found or default
 
 
 def env_secret(name: str, default_file: Path) -> str:

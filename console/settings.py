@@ -15,6 +15,7 @@ from console.env import (
     env_domains,
     env_int,
     env_networks,
+    env_regions,
     env_secret,
     env_text,
     is_loopback,
@@ -105,7 +106,10 @@ BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS
 BROKER_CA = env_text("GANTRY_BROKER_CA") or (
     str(HOME / "tls" / "broker.crt") if env_text("GANTRY_BROKER_TLS") == "enforcing" else ""
 )
-REGION = env_text("GANTRY_REGION", "mq-private")
+# IDs of regions with the names shown for them. The first is the default: the cluster of these settings, the queue
+# service, SQL and the lake are there.
+REGIONS = env_regions("GANTRY_REGIONS", {env_text("GANTRY_REGION") or "mq-private": "Private region"})
+REGION = next(iter(REGIONS))
 # An asynchronous statement that runs longer is stopped; one whose client waits for its rows has limits of its own.
 PIPELINES_PER_WORKER = env_int("GANTRY_PIPELINES_PER_WORKER", 20, low=1)
 SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)
@@ -157,7 +161,7 @@ TENANT_LIMITS = {
 }
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
 TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 127, low=3, high=127)
-# Old callers leave _regionId out: it then is the region of this copy.
+# Old callers leave _regionId out: it then is the first region of this copy.
 API_DEFAULT_REGION = env_bool("GANTRY_API_DEFAULT_REGION", False)
 # Symbols that the vendor does not have are answered as the nearest one that it has.
 API_STRICT_CODES = env_bool("GANTRY_API_STRICT_CODES", False)

@@ -24,7 +24,7 @@ Condition = tuple[str, str, tuple[str, ...]]
 class Context:
     """Circumstances of one request that conditions and resource patterns may look at.
 
-    `region` is that of the installation, `owner` the uid of the account that owns the resource; empty: unknown.
+    `region` is that of the resource, `owner` the uid of the account that owns the resource; empty: unknown.
     """
 
     source_ip: str = ""

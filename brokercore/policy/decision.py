@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -35,8 +35,8 @@ class Grantee:
     `<account>/*<RAM user>` (both). Whoever made a group may use it without a statement, if none denies it. A resource
     with a holder is judged by it and not by the boundary. `owners` has, by resource, the account of each topic whose
     name does not tell it: the caller's own are inside its boundary. `account` is the uid of the caller's tenant
-    account, `is_account` is True for what acts as the account itself and not as one of its RAM users. `region` is the
-    installation's.
+    account, `is_account` is True for what acts as the account itself and not as one of its RAM users. `region` is that
+    of every resource, unless `region_of` tells it of each by its name: empty for one of which it is not known.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Grantee:
     is_account: bool = False
     region: str = ""
     owners: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    region_of: Callable[[str], str] | None = field(default=None, repr=False, compare=False)
     _exact: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
     _patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
     names_places: bool = field(init=False, repr=False, compare=False, default=False)
@@ -98,7 +99,8 @@ class Grantee:
         if not self.names_places:
             return context
         owner = context.owner or (self.account if self.owns(resource) else _owner(resource))
-        return replace(context, region=context.region or self.region, owner=owner)
+        region = context.region or (self.region_of(resource) if self.region_of is not None else self.region)
+        return replace(context, region=region, owner=owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from console.accounts.models import AccessKey, Policy, Role, Tenant, User, UserG
 from console.audit import record as audit
 
 
-def require(actor: Actor, action: str, resource: str, *, owner: Tenant | None, holder: str = "") -> None:
+def require(
+    actor: Actor, action: str, resource: str, *, owner: Tenant | None, holder: str = "", region: str = ""
+) -> None:
     """Raise PermissionDenied with the decision's sentence, and record the refused attempt."""
-    decision = actor.decide(action, resource, owner=owner, holder=holder)
+    decision = actor.decide(action, resource, owner=owner, holder=holder, region=region)
     if not decision.allowed:
         audit.record(actor, action, resource, result="refused", detail={"reason": decision.reason})
         raise PermissionDenied(decision.reason)

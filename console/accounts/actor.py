@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 
 import orjson
-from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext as _
 
@@ -24,7 +23,8 @@ from brokercore.policy import (
     parse_policy,
 )
 from console.accounts.models import Organization, Policy, Role, Tenant, User
-from console.accounts.resources import resources
+from console.accounts.resources import places, resources
+from console.web import regions
 
 ALLOW_ALL = Statement(allow=True, actions=("*",), resources=("*",), source="tenant administrator")
 ALLOW_PLATFORM = Statement(allow=True, actions=("platform:*",), resources=("*",), source="platform administrator")
@@ -52,6 +52,8 @@ class Actor:
     account: Tenant | None = None
     """The account an organization's AccessKey acts for."""
     _now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _regions: dict[int, Callable[[str], str]] = field(default_factory=dict, repr=False, compare=False)
+    """By the account that owns a resource, what tells its region."""
 
     @property
     def name(self) -> str:
@@ -119,12 +121,23 @@ class Actor:
         """What conditions of policies look at."""
         return Context(self.source_ip, self._now, self.secure, self.mfa)
 
-    def decide(self, action: str, resource: str, *, owner: Tenant | None, holder: str = "") -> Decision:
+    def decide(
+        self, action: str, resource: str, *, owner: Tenant | None, holder: str = "", region: str = ""
+    ) -> Decision:
         """Decide `action` on `resource`, which `owner` owns (None: the platform).
 
-        `holder` is that of a group (`Group.holder`): it says which users its rights can reach.
+        `holder` is that of a group (`Group.holder`): it says which users its rights can reach. `region` is that of the
+        resource, where it is known better than by the name. Of what the account has not made yet it is enough that the
+        action is allowed in one region, if none is said.
         """
-        return decide(self.grantee(resource, owner=owner, holder=holder), action, resource, self.context)
+        grantee = self.grantee(resource, owner=owner, holder=holder)
+        if owner is None or not regions.are_several():
+            return decide(grantee, action, resource, self.context)
+        if not region and resource != tenant_resource(owner):
+            return decide(grantee, action, resource, self.context)
+        wanted = [region] if region else [one.id for one in regions.regions()]
+        found = [decide(grantee, action, resource, replace(self.context, region=one)) for one in wanted]
+        return next((one for one in found if one.allowed), found[0])
 
     def allowed(self, action: str, holders: Mapping[str, str], *, owner: Tenant | None) -> set[str]:
         """Of the resources of `holders`, those on which the actor may do `action`: as many times `decide`, for lists.
@@ -175,8 +188,15 @@ class Actor:
             mine.uid if mine else "",
             # A role has no groups of its own and acts by its policies: it counts as the account here.
             self.is_account or self.role is not None,
-            settings.REGION,
+            regions.default(),
+            self._region_of(owner) if owner is not None and regions.are_several() else None,
         )
+
+    def _region_of(self, owner: Tenant) -> Callable[[str], str]:
+        """What tells the regions of the resources of an account; read once."""
+        if owner.pk not in self._regions:
+            self._regions[owner.pk] = places.get()(owner)
+        return self._regions[owner.pk]
 
 
 def user_statements(user: User) -> tuple[Statement, ...]:

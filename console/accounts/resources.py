@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from brokercore.policy import Statement
@@ -29,4 +29,6 @@ class Resources(Protocol):
         """Maker's id and physical name of the account's groups that are neither shared nor made by this user."""
 
 
+#: What tells the region of each resource of an account by its name; empty for one of which it is not known.
+places = Provided[Callable[[Tenant], Callable[[str], str]]](f"{__name__}.places", "console.instances")
 resources = Provided[Resources](f"{__name__}.resources", "console.topics")

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from console.cluster.registry import OF_SETTINGS, Wanted, wanted_of
 from console.instances.models import AccessControl, Cluster
+from console.web import regions
 from console.web.languages import gettext_lazy
 
 _ACCESS_CONTROL = {
@@ -40,6 +41,10 @@ def _pem(label: str, **options: Any) -> forms.CharField:
 class ClusterForm(forms.Form):
     """How a cluster is reached, and what may be done there. Secrets are asked for and never shown."""
 
+    region = forms.ChoiceField(
+        label=gettext_lazy("Region"),
+        help_text=gettext_lazy("Instances go with their cluster; nothing changes there."),
+    )
     namesrv = forms.CharField(
         label=gettext_lazy("Name servers"),
         max_length=255,
@@ -87,8 +92,12 @@ class ClusterForm(forms.Form):
     def __init__(self, *args: Any, cluster: Cluster | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         choices = {str(value): label for value, label in _ACCESS_CONTROL.items()}
+        if regions.are_several():
+            self.fields["region"].choices = [(one.id, one.label) for one in regions.regions()]  # type: ignore[attr-defined]
+        else:
+            del self.fields["region"]
         if cluster is not None:
-            for name in OF_SETTINGS if cluster.from_settings else ():
+            for name in OF_SETTINGS.intersection(self.fields) if cluster.from_settings else ():
                 del self.fields[name]
             if cluster.embedded:
                 del self.fields["access_control"]

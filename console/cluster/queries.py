@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db.models import Count, QuerySet
 
 from console.accounts.credentials import usable_keys
@@ -27,9 +26,8 @@ class Overview:
 
 
 def clusters() -> QuerySet[Cluster]:
-    """Every cluster of the region, the first one first, with `instance_count`."""
-    found = Cluster.objects.filter(region=settings.REGION).order_by("pk")
-    return found.annotate(instance_count=Count("instances"))
+    """Every cluster of every region, the first one first, with `instance_count`."""
+    return Cluster.objects.order_by("pk").annotate(instance_count=Count("instances"))
 
 
 def cluster(number: int) -> Cluster | None:

@@ -21,8 +21,10 @@ from console.accounts.actor import Actor
 from console.accounts.crypto import decrypt, encrypt
 from console.audit import record as audit
 from console.instances import broker
+from console.instances import services as instances
 from console.instances.models import AccessControl, Cluster, Instance, Origin
 from console.metrics.store import Store
+from console.web import regions
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
@@ -46,16 +48,22 @@ class Wanted:
     proxy: str = ""
     access_control: str = AccessControl.NONE
     read_only: bool = False
+    region: str = ""
+    """Of the cluster and its instances; empty: that of before, or the default."""
 
 
 #: What the settings say of the clusters that they name, and no page changes.
-OF_SETTINGS = frozenset({"namesrv", "access_key_id", "access_key_secret", "tls", "authority", "certificate", "key"})
+OF_SETTINGS = frozenset(
+    {"namesrv", "access_key_id", "access_key_secret", "tls", "authority", "certificate", "key", "region"}
+)
 
 
 def draft(wanted: Wanted, cluster: Cluster | None = None) -> Cluster:
     """The row as it would be, not saved: to be tried. Raises Refused for what makes no sense."""
     wanted = _checked(wanted, cluster)
-    found = Cluster(region=settings.REGION) if cluster is None else Cluster.objects.get(pk=cluster.pk)
+    found = Cluster(region=regions.default()) if cluster is None else Cluster.objects.get(pk=cluster.pk)
+    if wanted.region and wanted.region != found.region:
+        found.region = _other_region(found, wanted.region)
     if not found.from_settings:
         found.namesrv, found.tls = wanted.namesrv, wanted.tls
         found.authority, found.certificate = wanted.authority, wanted.certificate
@@ -87,10 +95,14 @@ def add(*, actor: Actor | None, name: str, wanted: Wanted) -> Cluster:
 
 @transaction.atomic
 def change(*, actor: Actor | None, cluster: Cluster, wanted: Wanted) -> Cluster:
-    """Change how a cluster is reached and what may be done there; its name stays. Raises Refused."""
+    """Change how a cluster is reached and what may be done there; its name stays. Raises Refused.
+
+    Instances go with their cluster to another region, which changes nothing on its brokers.
+    """
     Cluster.objects.select_for_update().get(pk=cluster.pk)
     changed = draft(wanted, cluster)
     changed.save()
+    instances.follow_cluster(changed)
     _record(actor, "update", changed.name, _described(changed))
     return changed
 
@@ -167,6 +179,13 @@ def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
     return replace(wanted, namesrv=";".join(servers), access_key_id=key_id, proxy=proxy)
 
 
+def _other_region(cluster: Cluster, region: str) -> str:
+    if cluster.from_settings:
+        message = f"The cluster {cluster.name} is of the settings, and so of the first region, {cluster.region}."
+        raise Refused(_FIELD, message, "region")
+    return regions.checked(region)
+
+
 def _check_address(text: str, field: str, refusal: str) -> None:
     found = _ADDRESS.fullmatch(text)
     if found is None or not 1 <= int(found["port"]) <= 65535:
@@ -234,4 +253,5 @@ def _described(cluster: Cluster) -> dict[str, object]:
         "proxy": cluster.proxy,
         "access_control": cluster.access_control,
         "read_only": cluster.read_only,
+        **({"region": cluster.region} if regions.are_several() else {}),
     }

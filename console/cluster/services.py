@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cryptography.fernet import InvalidToken
-from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -121,7 +120,7 @@ def clusters() -> list[Cluster]:
     The embedded ones read our table. Others are told what their row says that they should be: on one that somebody
     added, nothing is made that was not asked for.
     """
-    found = Cluster.objects.filter(region=settings.REGION, read_only=False).order_by("pk")
+    found = Cluster.objects.filter(read_only=False).order_by("pk")
     of_settings = Q(origin=Origin.SETTINGS, access_control=AccessControl.AUTOMATIC)
     told = Q(access_control__in=(AccessControl.ACL2, AccessControl.ACL1))
     return list(found.filter(of_settings | told).exclude(origin=Origin.EMBEDDED))

@@ -17,7 +17,7 @@ from console.audit import record as audit
 from console.cluster import access, brokers, queries, registry, services, trial
 from console.cluster.forms import AddForm, ClusterForm
 from console.instances.models import Cluster
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, regions
 from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column, configured, search_text
 
@@ -49,13 +49,21 @@ class UserTable(tables.Table):  # type: ignore[misc]
 def index(request: Request) -> HttpResponse:
     """The rows; each asks for the health of its cluster by itself, so that none waits for one that is away."""
     accounts.platform(request, "platform:ListClusters", "cluster")
-    return render(request, "cluster/index.html", {"clusters": queries.clusters()})
+    region, text = regions.wanted(request), search_text(request)
+    found = queries.clusters().filter(name__icontains=text)
+    context = {
+        "clusters": found.filter(region=region) if region else found,
+        "several_regions": regions.are_several(),
+        "q": text,
+    } | regions.choice(region)
+    return htmx.page(request, "cluster/index.html", "cluster/_clusters.html", context)
 
 
 @require_GET
 def health(request: Request, number: int) -> HttpResponse:
     cluster = access.cluster(request, number, "platform:GetCluster")
-    return render(request, "cluster/_row.html", {"cluster": cluster, "health": brokers.health_of(cluster)})
+    context = {"cluster": cluster, "health": brokers.health_of(cluster), "several_regions": regions.are_several()}
+    return render(request, "cluster/_row.html", context)
 
 
 @require_GET
@@ -64,6 +72,7 @@ def detail(request: Request, number: int) -> HttpResponse:
     text = search_text(request)
     context = {
         "cluster": cluster,
+        "several_regions": regions.are_several(),
         "overview": queries.overview(cluster),
         "own_lists": services.carries_over_to(cluster),
         "table": configured(request, UserTable(queries.users(cluster, text))),

@@ -6,8 +6,15 @@ from django.http import Http404
 
 from brokercore.policy import mq_resource
 from console.accounts.access import require
+from console.accounts.actor import Actor, tenant_resource
 from console.accounts.http import Request
 from console.instances.models import Instance
+
+
+def may_create(actor: Actor, region: str) -> bool:
+    """Whether the actor may make instances in a region; nothing is recorded."""
+    owner = actor.tenant
+    return actor.decide("mq:CreateInstance", tenant_resource(owner), owner=owner, region=region).allowed
 
 
 def instance(request: Request, instance_id: str, action: str) -> Instance:
@@ -19,5 +26,5 @@ def instance(request: Request, instance_id: str, action: str) -> Instance:
     )
     if found is None:
         raise Http404("no such instance")
-    require(request.actor, action, mq_resource(found.instance_id), owner=found.tenant)
+    require(request.actor, action, mq_resource(found.instance_id), owner=found.tenant, region=found.region)
     return found

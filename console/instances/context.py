@@ -13,6 +13,7 @@ from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, platform_resource, service_resource, tenant_resource
 from console.instances.models import Instance
 from console.instances.queries import has_other_clusters
+from console.web import regions
 from console.web.navigation import above, sections
 
 _CHOSEN = "chosen_instance"
@@ -70,6 +71,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,
+        "several_regions": regions.are_several(),
         "other_clusters": has_other_clusters,
     }
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import resource_sets
 from console.instances import queries
 from console.instances.models import DEFAULT_TPS
+from console.web import regions
 from console.web.languages import gettext_lazy
+from console.web.regions import Region
 
 
 def _rate(label: str) -> forms.IntegerField:
@@ -53,8 +54,9 @@ class InstanceForm(forms.Form):
 
 
 class CreateForm(InstanceForm):
-    """A new instance."""
+    """A new instance. Where there are several regions it is asked for its region, of which the cluster must be."""
 
+    region = forms.ChoiceField(label=gettext_lazy("Region"))
     cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
     independent_naming = forms.TypedChoiceField(
         label=gettext_lazy("Namespace"),
@@ -76,6 +78,7 @@ class CreateForm(InstanceForm):
         "name",
         "remark",
         "resource_set",
+        "region",
         "cluster",
         "independent_naming",
         "max_send_tps",
@@ -83,7 +86,14 @@ class CreateForm(InstanceForm):
         "topic_capacity",
     ]
 
-    def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, tenant: Tenant, places: list[Region], **kwargs: Any) -> None:
+        """`places` are the regions in which the visitor may make an instance."""
         super().__init__(*args, tenant=tenant, **kwargs)
-        choices = [(c.name, c.name) for c in queries.clusters(settings.REGION)]
+        if regions.are_several():
+            self.fields["region"].choices = [(one.id, one.label) for one in places]  # type: ignore[attr-defined]
+            grouped = [(one.label, [(c.name, c.name) for c in queries.clusters(one.id)]) for one in places]
+            choices: list[Any] = [group for group in grouped if group[1]]
+        else:
+            del self.fields["region"]
+            choices = [(c.name, c.name) for c in queries.clusters()]
         self.fields["cluster"].choices = choices  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from console.accounts.organizations import Scope, ids_below
 from console.instances.contents import contents
 from console.instances.models import Cluster, Instance, Origin
 from console.rights import limits
+from console.web import regions
 
 
 def instances(tenant: Tenant) -> QuerySet[Instance]:
@@ -44,20 +45,26 @@ def narrowed(instances: QuerySet[Instance], scope: Scope) -> QuerySet[Instance]:
     return instances
 
 
-def clusters(region: str) -> QuerySet[Cluster]:
-    """The clusters of a region."""
-    return Cluster.objects.filter(region=region).order_by("name")
+def of_region(instances: QuerySet[Instance], region: str) -> QuerySet[Instance]:
+    """Those of the region that was asked for; all of them where there is one region, or none was asked for."""
+    return instances.filter(region=region) if region and regions.are_several() else instances
+
+
+def clusters(region: str = "") -> QuerySet[Cluster]:
+    """The clusters of a region by name; of all of them where there is one region, or none was asked for."""
+    found = Cluster.objects.order_by("name")
+    return found.filter(region=region) if region and regions.are_several() else found
 
 
 def first_cluster(region: str) -> Cluster | None:
     """The cluster of a region that was there first."""
-    return Cluster.objects.filter(region=region).order_by("pk").first()
+    return clusters(region).order_by("pk").first()
 
 
-def cluster_of_settings(region: str) -> Cluster | None:
-    """The cluster of a region that the settings name: the embedded one, or that of GANTRY_NAMESRV."""
+def cluster_of_settings() -> Cluster | None:
+    """The cluster that the settings name: the embedded one, or that of GANTRY_NAMESRV."""
     origin = Origin.EMBEDDED if settings.EMBEDDED_BROKER else Origin.SETTINGS
-    return Cluster.objects.filter(region=region, origin=origin).first()
+    return Cluster.objects.filter(origin=origin).first()
 
 
 def has_other_clusters() -> bool:

@@ -15,9 +15,11 @@ from console.accounts.actor import Actor
 from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import ids_below
 from console.audit import record as audit
+from console.instances import queries
 from console.instances.contents import contents
 from console.instances.models import DEFAULT_TPS, Cluster, Instance, Origin
 from console.rights import access_table
+from console.web import regions
 from console.web.errors import Refused
 
 MAX_INSTANCES = 500
@@ -26,12 +28,41 @@ _ID_CHARACTERS = string.ascii_letters + string.digits
 
 
 def ensure_cluster() -> Cluster:
-    """The row of the first cluster: the embedded one, or that which GANTRY_NAMESRV names. Others stay as they are."""
+    """The row of the first cluster: the embedded one, or that which GANTRY_NAMESRV names. Others stay as they are.
+
+    The clusters of settings, of now and of before, are of the default region, and so are their instances. Raises
+    Refused when an account has other instances of the same names there.
+    """
     origin = Origin.EMBEDDED if settings.EMBEDDED_BROKER else Origin.SETTINGS
     cluster = Cluster.objects.filter(origin=origin).first() or Cluster(origin=origin, name=_first_name())
-    cluster.region, cluster.namesrv = settings.REGION, settings.NAMESRV
-    cluster.save()
+    cluster.namesrv = settings.NAMESRV
+    cluster.region = regions.default()
+    with transaction.atomic():
+        cluster.save()
+        Cluster.objects.exclude(origin=Origin.ADDED).update(region=cluster.region)
+        for one in Cluster.objects.exclude(origin=Origin.ADDED):
+            follow_cluster(one)
     return cluster
+
+
+def follow_cluster(cluster: Cluster) -> None:
+    """Say that the instances of a cluster, whose row was saved in this transaction, are of its region.
+
+    Nothing changes on its brokers. Raises Refused when an account has another instance of the same name there.
+    """
+    region = cluster.region
+    moved = Instance.objects.filter(cluster=cluster).exclude(region=region)
+    there = Instance.objects.filter(region=region).exclude(cluster=cluster)
+    for one in moved.select_related("tenant"):
+        if there.filter(tenant=one.tenant, name=one.name).exists():
+            message = _("%(account)s has another instance %(name)s in the region %(region)s; rename one of them.") % {
+                "account": one.tenant.name,
+                "name": one.name,
+                "region": region,
+            }
+            raise Refused("BIZ_INSTANCE_EXISTED", message, "region")
+    if moved.update(region=region):
+        access_table.publish_on_commit()
 
 
 def _first_name() -> str:
@@ -49,6 +80,7 @@ def create_instance(
     cluster: str,
     name: str,
     independent_naming: bool,
+    region: str = "",
     remark: str = "",
     max_send_tps: int = DEFAULT_TPS,
     max_receive_tps: int = DEFAULT_TPS,
@@ -58,34 +90,31 @@ def create_instance(
 ) -> Instance:
     """Create an instance; `independent_naming` gives it a namespace. Raises Refused for every broken rule.
 
+    `region` is the one that the cluster is to be of; left out, it is the cluster's, whichever that is.
     `resource_set` is one of the account's organization or of one below it. `tenant` is the account, of which the actor
     may be the platform's administrator; left out: the actor's own.
     """
     owner = tenant or actor.tenant
-    found = Cluster.objects.filter(name=cluster, region=settings.REGION).first()
-    if found is None:
-        raise Refused(
-            "BIZ_CLUSTER_NOT_FOUND", _("The cluster %(cluster)s does not exist.") % {"cluster": cluster}, "cluster"
-        )
+    found = _cluster(cluster, region)
     name, remark = _checked_name(name), _checked_remark(remark)
     _check_limits(max_send_tps, max_receive_tps, topic_capacity)
     _check_resource_set(owner, resource_set)
     # The lock keeps two writers from both making the last instance.
     Tenant.objects.select_for_update().get(pk=owner.pk)
-    mine = Instance.objects.filter(tenant=owner, region=settings.REGION)
+    mine = Instance.objects.filter(tenant=owner, region=found.region)
     if mine.count() >= MAX_INSTANCES:
         raise Refused(
             "BIZ_INSTANCE_QUOTA_EXCEEDED",
             _("There are %(max_instances)s instances already.") % {"max_instances": MAX_INSTANCES},
         )
-    _check_free(owner, name)
+    _check_free(owner, found.region, name)
     if not independent_naming and mine.filter(independent_naming=False, cluster=found).exists():
         raise _default_exists(found)
     instance = Instance(
         instance_id=f"MQ_INST_{owner.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _unused in range(8))}",
         tenant=owner,
         cluster=found,
-        region=settings.REGION,
+        region=found.region,
         name=name,
         independent_naming=independent_naming,
         remark=remark,
@@ -100,12 +129,37 @@ def create_instance(
     return instance
 
 
+def _cluster(name: str, region: str) -> Cluster:
+    """The cluster of this name, which is of the region that was asked for. Raises Refused."""
+    if region:
+        regions.checked(region)
+    found = queries.clusters(region)
+    cluster = found.filter(name=name).first()
+    if cluster is None:
+        message = _("The cluster %(cluster)s does not exist.") % {"cluster": name}
+        if region and regions.are_several():
+            names = ", ".join(one.name for one in found)
+            message = (
+                _("The cluster %(cluster)s does not exist in the region %(region)s; its clusters are %(names)s.")
+                if names
+                else _("The cluster %(cluster)s does not exist in the region %(region)s; it has no cluster.")
+            ) % {"cluster": name, "region": region, "names": names}
+        raise Refused("BIZ_CLUSTER_NOT_FOUND", message, "cluster")
+    if cluster.region not in settings.REGIONS:
+        message = _("The cluster %(cluster)s is of the region %(region)s, which does not exist.") % {
+            "cluster": name,
+            "region": cluster.region,
+        }
+        raise Refused(regions.NOT_FOUND, message, "cluster")
+    return cluster
+
+
 @transaction.atomic
 def update_instance(*, actor: Actor, instance: Instance, name: str, remark: str) -> None:
     """Rename or describe an instance; its namespace never changes."""
     name, remark = _checked_name(name), _checked_remark(remark)
     if name != instance.name:
-        _check_free(actor.tenant, name)
+        _check_free(actor.tenant, instance.region, name)
     before = {"name": instance.name, "remark": instance.remark}
     instance.name, instance.remark = name, remark
     _save(instance)
@@ -202,8 +256,8 @@ def _described(instance: Instance) -> dict[str, object]:
     return found
 
 
-def _check_free(tenant: Tenant, name: str) -> None:
-    if Instance.objects.filter(tenant=tenant, region=settings.REGION, name=name).exists():
+def _check_free(tenant: Tenant, region: str, name: str) -> None:
+    if Instance.objects.filter(tenant=tenant, region=region, name=name).exists():
         raise Refused("BIZ_INSTANCE_EXISTED", _("The instance name %(name)s is taken.") % {"name": name}, "name")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.db.models import Q
@@ -23,7 +22,7 @@ from console.instances.forms import CreateForm, InstanceForm
 from console.instances.models import Instance
 from console.instances.snippets import snippets
 from console.instances.tables import InstanceTable
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, regions
 from console.web.paging import configured, search_text
 
 
@@ -32,16 +31,19 @@ def index(request: Request) -> HttpResponseBase:
     tenant = accounts.tenant(request, "mq:QueryInstance")
     text = search_text(request)
     found = queries.instances_with_counts(tenant).filter(Q(name__icontains=text) | Q(instance_id__icontains=text))
-    table = configured(request, InstanceTable(found))
+    region = regions.wanted(request)
+    table = configured(request, InstanceTable(queries.of_region(found, region)))
     if downloads.is_wanted(request):
         return downloads.csv(request, table, "instances.instance.export", "instances")
-    context = {"table": table, "q": text}
+    context = {"table": table, "q": text} | regions.choice(region)
     return htmx.page(request, "instances/list.html", "instances/_list.html", context)
 
 
 def create(request: Request) -> HttpResponse:
     tenant = accounts.tenant(request, "mq:CreateInstance")
-    form = CreateForm(request.POST or None, tenant=tenant)
+    places = [one for one in regions.regions() if access.may_create(request.actor, one.id)]
+    initial = {"region": request.GET.get("region", "")}
+    form = CreateForm(request.POST or None, tenant=tenant, places=places, initial=initial)
     if form.is_valid():
         with forms.refusals_on(form):
             instance = services.create_instance(actor=request.actor, **form.cleaned_data)
@@ -128,7 +130,7 @@ def name_server_address(request: Request) -> HttpResponse:
 
     They ask before they sign anything, so it is open to everybody; it tells of the cluster of the settings alone.
     """
-    cluster = queries.cluster_of_settings(settings.REGION)
+    cluster = queries.cluster_of_settings()
     if cluster is None:
         raise Http404("the settings name no cluster")
     return HttpResponse(name_servers(cluster), content_type="text/plain; charset=utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -99,14 +100,16 @@ def example(symbol: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def common_parameters(region: str) -> dict[str, Any]:
-    """The parameters that every operation takes; `region` is that of this deployment."""
+def common_parameters(regions: Sequence[str]) -> dict[str, Any]:
+    """The parameters that every operation takes; `regions` are those of this deployment, the default first."""
     text = {"type": "string"}
+    region = text | ({"enum": list(regions)} if len(regions) > 1 else {}) | {"examples": [regions[0]]}
+    which = "The region: nothing is found but what is there." if len(regions) > 1 else "The region."
     clock = "The caller's clock, milliseconds since the epoch; two underscores."
     return {
         "Timestamp": _common(TIMESTAMP, clock, {"type": "integer", "minimum": 1, "format": "epoch-ms"}, required=True),
-        "Region": _common(REGION, "The region.", text | {"examples": [region], "default": region}, required=True),
-        "OptionalRegion": _common(REGION, "The region; not needed here.", text | {"examples": [region]}),
+        "Region": _common(REGION, which, region | {"default": regions[0]}, required=True),
+        "OptionalRegion": _common(REGION, "The region; not needed here.", region),
         "Token": _common(TOKEN, "The security token of a temporary AccessKey.", text),
     }
 
@@ -125,7 +128,7 @@ def security_schemes() -> dict[str, Any]:
 
 def document() -> dict[str, Any]:
     """The whole document; paths are relative to the server that answers with it."""
-    return copy.deepcopy(_built(frozenset(OPERATIONS)))
+    return copy.deepcopy(_built(frozenset(OPERATIONS), tuple(settings.REGIONS)))
 
 
 def api_version(operation: Operation) -> str:
@@ -141,7 +144,7 @@ def errors_of(operation: Operation) -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def _built(_paths: frozenset[str]) -> dict[str, Any]:
+def _built(_paths: frozenset[str], known_regions: tuple[str, ...]) -> dict[str, Any]:
     schemas, definitions = _schemas()
     services = sorted({operation.service for operation in OPERATIONS.values()})
     return {
@@ -153,7 +156,7 @@ def _built(_paths: frozenset[str]) -> dict[str, Any]:
         "paths": {f"/json/{path}": _path_item(o, schemas) for path, o in sorted(OPERATIONS.items())},
         "components": {
             "schemas": definitions | ENVELOPE | {"Symbol": symbols()},
-            "parameters": common_parameters(settings.REGION),
+            "parameters": common_parameters(known_regions),
             "securitySchemes": security_schemes(),
         },
     }
@@ -238,6 +241,7 @@ def _facts(operation: Operation, properties: dict[str, Any]) -> dict[str, Any]:
         "version": api_version(operation),
         "extension": operation.extension,
         "regionRequired": operation.region_required,
+        "regional": operation.is_regional,
         "errors": errors_of(operation),
     }
 

@@ -37,6 +37,8 @@ class Call:
 
     actor: Actor
     scope: Scope = field(default_factory=Scope)
+    region: str = ""
+    """The region asked for, which is there: instances of others are not found. Empty for operations that need none."""
 
 
 Handler = Callable[[Call, Any], Any]
@@ -71,6 +73,18 @@ class Operation:
     """Its parameters have names of mixed case: the signature may also be made in an order that ignores case."""
     extension: bool = False
     """Not one of the vendor's operations."""
+
+    @property
+    def is_regional(self) -> bool:
+        """Whether its answer depends on the region: it lists, makes or needs clusters or instances.
+
+        Queues, statements, jobs, buckets, alarms and the audit trail are of the account, whatever the region.
+        """
+        return self.path in _REGIONAL_LISTS or not _OF_A_REGION.isdisjoint(self.parameters.model_fields)
+
+
+_OF_A_REGION = {"instanceId", "InstanceId", "cluster"}
+_REGIONAL_LISTS = {"cluster/list", "instance/list"}
 
 
 OPERATIONS: dict[str, Operation] = {}

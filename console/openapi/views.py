@@ -18,6 +18,7 @@ from console.openapi.authentication import REGION, authenticate, check_common
 from console.openapi.calls import TOO_LARGE, merged, scope, too_large
 from console.openapi.operations import OPERATIONS
 from console.openapi.registry import Call, Operation
+from console.web import regions
 from console.web.errors import Refused
 
 
@@ -44,31 +45,36 @@ def call(request: Request, path: str) -> HttpResponse:
 def _run(request: Request, operation: Operation) -> Any:
     parameters = merged(request)
     check_common(parameters)
-    region = _region(parameters, operation)
+    region = _region(request, parameters, operation)
     actor = authenticate(request, parameters, operation)
     _check_region(request, region)
     _check_instance(request, parameters)
-    return calls.run(operation, Call(actor, scope(request, actor)), parameters)
+    return calls.run(operation, Call(actor, scope(request, actor), region), parameters)
 
 
-def _region(parameters: dict[str, str], operation: Operation) -> str:
-    """The region asked for; empty where none is needed. Raises Refused when it is missing."""
+def _region(request: Request, parameters: dict[str, str], operation: Operation) -> str:
+    """The region asked for; empty where none is needed. Raises Refused when it is missing.
+
+    Old callers say it by the address alone, or not at all, where GANTRY_API_DEFAULT_REGION lets them.
+    """
     region = parameters.get(REGION, "")
     if not region and operation.region_required:
         if not settings.API_DEFAULT_REGION:
-            raise Refused(envelope.FIELD, f"The parameter {REGION} is missing; allowed is {settings.REGION}.", REGION)
-        region = settings.REGION
+            raise Refused(envelope.FIELD, f"The parameter {REGION} is missing; {regions.allowed()}.", REGION)
+        region = regions.of_host(request.get_host()) or regions.default()
     return region
 
 
 def _check_region(request: Request, region: str) -> None:
-    header = request.headers.get("x-acs-regionid", "").strip()
+    """The signed parameter counts, and is a region that there is; what is not signed must not say another one."""
+    header, host = request.headers.get("x-acs-regionid", "").strip(), regions.of_host(request.get_host())
     if region and header and region != header:
         raise Refused(envelope.FIELD, f"{REGION} is {region} but the header x-acs-regionid is {header}.", REGION)
-    named = region or header
-    if named and named != settings.REGION:
-        message = f"The region {named} does not exist; allowed is {settings.REGION}."
-        raise Refused("BIZ_REGION_NOT_FOUND", message, REGION)
+    if region or header:
+        regions.checked(region or header, REGION)
+    if region and host and region != host:
+        message = f"{REGION} is {region} but the address is that of the region {host}."
+        raise Refused(envelope.FIELD, message, REGION)
 
 
 def _check_instance(request: Request, parameters: dict[str, str]) -> None:

@@ -121,7 +121,7 @@ def _samples() -> Iterator[Metric]:
     metric = GaugeMetricFamily(
         "gantry_samples_age_seconds", "Time since the positions of a cluster were last read", labels=["cluster"]
     )
-    for name in Cluster.objects.filter(region=settings.REGION).values_list("name", flat=True):
+    for name in Cluster.objects.values_list("name", flat=True):
         latest = Store(name).latest()
         if latest is not None:
             metric.add_metric([name], max(0.0, time.time() - latest.at_ms / 1000))

@@ -15,16 +15,18 @@ from django.utils.translation import gettext as _
 
 from analytics import engine
 from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant, User
-from console.accounts.organizations import ids_below
+from console.accounts.organizations import Scope, ids_below
 from console.accounts.services import MAX_KEYS_PER_USER
 from console.accounts.services.keys import MAX_KEYS_PER_ORGANIZATION
 from console.instances.addresses import access_point_pattern, names_resolve
 from console.instances.models import Instance
-from console.instances.queries import clusters
+from console.instances.queries import clusters, narrowed
 from console.instances.services import MAX_INSTANCES
 from console.rights import limits
 from console.topics.models import Group, Topic
+from console.web import regions
 from console.web.languages import gettext_lazy
+from console.web.regions import Region
 
 
 def accounts(*, text: str = "", organization: Organization | None = None, enabled: bool | None = None) -> Any:
@@ -149,6 +151,23 @@ class Fact:
     copied: bool = False
 
 
+@dataclass(frozen=True)
+class RegionLine:
+    """A region as an organization's page shows it, with the instances that the organization has there."""
+
+    region: Region
+    instance_count: int
+
+
+def regions_of(organization: Organization) -> list[RegionLine]:
+    """Every region, for callers who look up its ID there; empty where there is one, since nothing speaks of it."""
+    if not regions.are_several():
+        return []
+    inside = narrowed(Instance.objects.all(), Scope(organization=organization))
+    counts = dict(inside.order_by().values_list("region").annotate(Count("pk")))
+    return [RegionLine(one, counts.get(one.id, 0)) for one in regions.regions()]
+
+
 #: Why the console shows the name servers alone.
 _UNRESOLVED = gettext_lazy(
     "In hints only: such names do not resolve on this machine. Clients get the TCP address "
@@ -183,8 +202,12 @@ def _addresses(origin: str) -> Section:
         *([Fact(_("MCP address"), f"{origin}/mcp", _("For assistants"), copied=True)] if settings.MCP else []),
     ]
     unresolved = ""
-    for cluster in clusters(settings.REGION):
-        remark = _("Name server of cluster %(cluster)s; NAMESRV_ADDR of clients") % {"cluster": cluster.name}
+    for cluster in clusters():
+        if regions.are_several():
+            remark = _("Name server of cluster %(cluster)s in %(region)s; NAMESRV_ADDR of clients")
+        else:
+            remark = _("Name server of cluster %(cluster)s; NAMESRV_ADDR of clients")
+        remark %= {"cluster": cluster.name, "region": cluster.region}
         facts.append(Fact(_("TCP address"), cluster.namesrv, remark, copied=True))
         if cluster.from_settings and not names_resolve(cluster):
             unresolved = _UNRESOLVED
@@ -196,10 +219,12 @@ def _addresses(origin: str) -> Section:
 
 
 def _region() -> Section:
-    return Section(
-        _("Region"),
-        [Fact(_("Region ID"), settings.REGION, _("_regionId of every call and header x-acs-regionid"), copied=True)],
-    )
+    if not regions.are_several():
+        said = _("_regionId of every call and header x-acs-regionid")
+        return Section(_("Region"), [Fact(_("Region ID"), regions.default(), said, copied=True)])
+    said = _("_regionId and header x-acs-regionid of its calls")
+    facts = [Fact(one.name, one.id, said, copied=True) for one in regions.regions()]
+    return Section(_("Regions"), facts)
 
 
 def _limits() -> Section:

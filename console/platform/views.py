@@ -254,6 +254,7 @@ def _organization_context(found: Organization) -> dict[str, object]:
         "children": found.children.order_by("name"),
         "accounts": found.tenants.order_by("name")[:100],
         "resource_sets": queries.resource_sets(found),
+        "regions": queries.regions_of(found),
     }
 
 

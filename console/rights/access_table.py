@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from redis.exceptions import WatchError
 
 from brokercore.policy import mns_resource, mq_resource
@@ -19,6 +18,7 @@ from console.accounts.credentials import actor_of, usable_keys
 from console.accounts.models import AccessKey, Policy
 from console.rights import limits
 from console.rights.resources import resources
+from console.web import regions
 from console.web.after_commit import after_commit
 from console.web.provided import Provided
 from console.web.redis import connection
@@ -113,6 +113,7 @@ class _Tables:
     """What all entries have in common, read once."""
 
     def __init__(self, cluster: int | None) -> None:
+        self._region = regions.default() if cluster is None else resources.get().region(cluster)
         self._boundaries = _boundaries(cluster)
         self._user_grants, self._tenant_grants = _grants(cluster)
         self._policies: dict[int, list[dict[str, Any]]] = {}
@@ -125,7 +126,7 @@ class _Tables:
         return KeyRow(
             secret=key.secret_encrypted,
             tenant=tenant.uid,
-            region=settings.REGION,
+            region=self._region,
             principal=actor.name,
             is_account=actor.is_account or actor.role is not None,
             token=key.security_token or None,

@@ -37,6 +37,9 @@ class Resources(Protocol):
     Where a `cluster` is asked for, it is the key of its row, and None means the embedded one.
     """
 
+    def region(self, cluster: int) -> str:
+        """Of the cluster."""
+
     def holders(self, cluster: int | None = None) -> dict[str, str]:
         """Who may use each group, by its physical name (`brokercore.policy.Grantee.holders`)."""
 

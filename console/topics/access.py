@@ -89,10 +89,11 @@ def may_create_group(actor: Actor, instance: Instance) -> bool:
 def _new_group_of(actor: Actor, instance: Instance) -> dict[str, Any]:
     """The resource, owner and holder that stand for groups which the actor may come to make in the instance."""
     if instance.tenant_id == actor.tenant.pk:
-        return {"resource": mq_resource(instance.instance_id), "owner": instance.tenant}
+        return {"resource": mq_resource(instance.instance_id), "owner": instance.tenant, "region": instance.region}
     creator = "" if actor.is_account or actor.user is None else actor.user.username
     holder = group_holder(actor.tenant.uid, creator, shared=False)
-    return {"resource": mq_resource(instance.physical_name("GID_*")), "owner": actor.tenant, "holder": holder}
+    resource = mq_resource(instance.physical_name("GID_*"))
+    return {"resource": resource, "owner": actor.tenant, "holder": holder, "region": instance.region}
 
 
 def standing(actor: Actor, topic: Topic) -> dict[str, Any]:
@@ -131,9 +132,11 @@ def received_grants(actor: Actor) -> QuerySet[Grant]:
 
 def require_topic(actor: Actor, action: str, topic: Topic) -> None:
     """Raise PermissionDenied with the decision's sentence unless the actor may do `action` on the topic."""
-    require(actor, action, mq_resource(topic.physical_name), owner=topic.instance.tenant)
+    instance = topic.instance
+    require(actor, action, mq_resource(topic.physical_name), owner=instance.tenant, region=instance.region)
 
 
 def require_group(actor: Actor, action: str, group: Group) -> None:
     """Raise PermissionDenied with the decision's sentence unless the actor may do `action` on the group."""
-    require(actor, action, mq_resource(group.physical_name), owner=group.owner, holder=group.holder)
+    resource, region = mq_resource(group.physical_name), group.instance.region
+    require(actor, action, resource, owner=group.owner, holder=group.holder, region=region)

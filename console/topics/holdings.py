@@ -13,7 +13,7 @@ from brokercore.policy import Statement, mq_resource
 from brokercore.policy.table import RateRow
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant, User
-from console.instances.models import Instance, Origin
+from console.instances.models import Cluster, Instance, Origin
 from console.rights.resources import Granted, Target
 from console.topics import services
 from console.topics.models import Grant, Group, Topic, group_holder
@@ -56,6 +56,11 @@ def grants(cluster: int | None = None) -> Iterable[Granted]:
     """All grants on topics of a cluster."""
     for grant in Grant.objects.filter(_on(cluster, "topic__cluster")).select_related("topic"):
         yield Granted(grant.user_id, grant.tenant_id, grant.statement)
+
+
+def region(cluster: int) -> str:
+    """The region of the cluster of this row; a row that is gone has none."""
+    return Cluster.objects.filter(pk=cluster).values_list("region", flat=True).first() or ""
 
 
 def holders(cluster: int | None = None) -> dict[str, str]:

@@ -22,11 +22,13 @@ from console.openapi.envelope import Page
 from console.openapi.operations import OPERATIONS
 from console.openapi.registry import Call, Operation
 from console.topics import access as topics
+from console.web import regions
 from console.web.errors import Refused
 
 _ADDITIVE = ("create", "add", "subscribe", "send", "publish", "resend", "adopt", "acknowledge", "test")
 """How the names of operations begin that change nothing which is there already."""
 _OF_GROUPS = {"groupId", "GroupId"}
+_REGION = "regionId"
 
 
 def operation_of(name: str) -> Operation | None:
@@ -38,8 +40,9 @@ def listed(actor: Actor, services: Collection[str] = ()) -> list[Tool]:
     """The tools that the actor's policies could allow, by name; with `services` those of these services alone."""
     has_groups = topics.uses_groups_without_policy(actor)
     wanted = [one for one in OPERATIONS.values() if not services or one.service in services]
+    tools = _tools(tuple(settings.REGIONS))
     return sorted(
-        (_tools()[one.path] for one in wanted if _could(actor, one, has_groups=has_groups)), key=lambda tool: tool.name
+        (tools[one.path] for one in wanted if _could(actor, one, has_groups=has_groups)), key=lambda tool: tool.name
     )
 
 
@@ -55,14 +58,21 @@ def _could(actor: Actor, operation: Operation, *, has_groups: bool) -> bool:
     )
 
 
-@lru_cache(maxsize=1)
-def _tools() -> dict[str, Tool]:
+@lru_cache(maxsize=2)
+def _tools(known_regions: tuple[str, ...]) -> dict[str, Tool]:
     """The tool of each operation, by the operation's path."""
     paths = document()["paths"]
-    return {path: _tool(operation, paths[f"/json/{path}"]["post"]) for path, operation in OPERATIONS.items()}
+    return {
+        path: _tool(operation, paths[f"/json/{path}"]["post"], known_regions) for path, operation in OPERATIONS.items()
+    }
 
 
-def _tool(operation: Operation, declared: Mapping[str, Any]) -> Tool:
+def _tool(operation: Operation, declared: Mapping[str, Any], known_regions: tuple[str, ...]) -> Tool:
+    """Of several regions the tool of what depends on them has one more parameter."""
+    region: dict[str, Any] = {}
+    if len(known_regions) > 1 and operation.is_regional:
+        said = f"The region: nothing is found but what is there. Left out: {known_regions[0]}."
+        region = {_REGION: {"type": "string", "enum": list(known_regions), "description": said}}
     form = declared.get("requestBody", {}).get("content", {}).get(FORM, {}).get("schema", {})
     resource, _, verb = operation.path.partition("/")
     sentences = [
@@ -76,7 +86,7 @@ def _tool(operation: Operation, declared: Mapping[str, Any]) -> Tool:
         description=" ".join(sentence for sentence in sentences if sentence),
         input_schema={
             "type": "object",
-            "properties": form.get("properties", {}),
+            "properties": form.get("properties", {}) | region,
             "required": form.get("required", []),
             "additionalProperties": False,
         },
@@ -116,9 +126,11 @@ def _run(request: Request, actor: Actor, operation: Operation, arguments: Mappin
     """As `calls.run`, but that every call leaves an entry in the audit trail, whatever it does and becomes."""
     action, resource = calls.attempted(operation, {n: v for n, v in arguments.items() if isinstance(v, str)})
     with audit.attempt(actor, action, resource) as journal:
-        call = Call(actor, calls.scope(request, actor))
+        texts = _texts(operation, arguments)
+        region = texts.pop(_REGION, "") or regions.of_host(request.get_host()) or regions.default()
+        call = Call(actor, calls.scope(request, actor), regions.checked(region, _REGION))
         try:
-            given = calls.checked(operation, call, _texts(operation, arguments))
+            given = calls.checked(operation, call, texts)
         except ValidationError as invalid:
             raise Refused(envelope.FIELD, calls.first_error(invalid)) from invalid
         result = operation.handler(call, given)
@@ -132,7 +144,7 @@ def _texts(operation: Operation, arguments: Mapping[str, object]) -> dict[str, s
 
     A name that there is not is refused, and not ignored as in a call from a program: models make names up.
     """
-    known = _tools()[operation.path].input_schema["properties"]
+    known = _tools(tuple(settings.REGIONS))[operation.path].input_schema["properties"]
     unknown = next((name for name in arguments if name not in known), None)
     if unknown is not None:
         names = ", ".join(known) or "none"

@@ -29,6 +29,7 @@ from console.openapi.registry import (
     Result,
     operation,
 )
+from console.web import regions
 from console.web.errors import Refused
 
 _LOOK, _ADOPT = "platform:ListUnowned", "platform:AdoptNames"
@@ -479,7 +480,7 @@ def delete_rule(call: Call, parameters: RuleOnly) -> dict[str, Any]:
 def _cluster(call: Call, name: str, action: str) -> Cluster:
     """The cluster of this name, or the only one. Raises PermissionDenied, Refused."""
     access.anywhere(call.actor, action)
-    found = queries.clusters()
+    found = [one for one in queries.clusters() if not regions.are_several() or one.region == call.region]
     if not name and len(found) == 1:
         return found[0]
     named = next((one for one in found if one.name == name), None)

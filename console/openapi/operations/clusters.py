@@ -13,6 +13,7 @@ from console.cluster import brokers, queries, registry, trial
 from console.cluster.registry import Wanted
 from console.instances.models import Cluster
 from console.openapi.registry import NOTHING, Boolean, Call, Nothing, Parameters, Result, operation
+from console.web import regions
 from console.web.errors import Refused
 
 _SERVICE = "Cluster"
@@ -76,6 +77,10 @@ class ClusterAdd(_Reached):
 
 
 class ClusterUpdate(_Reached):
+    region: Annotated[
+        str | None,
+        Field(max_length=64, description="ID of the region that cluster and instances move to; nothing changes there."),
+    ] = None
     namesrv: Annotated[str | None, Field(max_length=255, description="host:port, several separated by ;.")] = None
 
     def _name_servers(self) -> str | None:
@@ -98,6 +103,7 @@ class ClusterDo(Result):
     """A cluster. No secret is told."""
 
     cluster: str
+    region: str
     origin: str = Field(description="embedded, settings (GANTRY_NAMESRV names it) or added.")
     namesrv: str
     accessKeyId: str
@@ -146,7 +152,8 @@ def get(call: Call, parameters: ClusterOnly) -> ClusterDo:
 )
 def add(call: Call, parameters: ClusterAdd) -> dict[str, Any]:
     _may(call, "platform:CreateCluster")
-    registry.add(actor=call.actor, name=parameters.cluster, wanted=parameters.wanted(Wanted()))
+    wanted = parameters.wanted(Wanted(region=call.region))
+    registry.add(actor=call.actor, name=parameters.cluster, wanted=wanted)
     return NOTHING
 
 
@@ -164,7 +171,10 @@ def add(call: Call, parameters: ClusterAdd) -> dict[str, Any]:
 )
 def update(call: Call, parameters: ClusterUpdate) -> dict[str, Any]:
     cluster = _cluster(call, parameters.cluster, "platform:UpdateCluster")
-    registry.change(actor=call.actor, cluster=cluster, wanted=parameters.wanted(registry.wanted_of(cluster)))
+    wanted = parameters.wanted(registry.wanted_of(cluster))
+    registry.change(
+        actor=call.actor, cluster=cluster, wanted=replace(wanted, region=parameters.region or wanted.region)
+    )
     return NOTHING
 
 
@@ -208,7 +218,10 @@ def _may(call: Call, action: str) -> None:
 def _cluster(call: Call, name: str, action: str) -> Cluster:
     """The cluster of this name, with its number of instances. Raises PermissionDenied, Refused."""
     _may(call, action)
-    found = queries.clusters().filter(name=name).first()
+    clusters = queries.clusters()
+    if regions.are_several():
+        clusters = clusters.filter(region=call.region)
+    found = clusters.filter(name=name).first()
     if found is None:
         raise Refused("BIZ_CLUSTER_NOT_FOUND", f"There is no cluster {name}.", "cluster")
     return found
@@ -218,6 +231,7 @@ def _told(cluster: Cluster) -> ClusterDo:
     health = brokers.health_of(cluster)
     return ClusterDo(
         cluster=cluster.name,
+        region=cluster.region,
         origin=cluster.origin,
         namesrv=cluster.namesrv,
         accessKeyId=cluster.access_key_id,

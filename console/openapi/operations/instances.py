@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from django.conf import settings
 from django.utils import timezone
 from pydantic import Field
 
@@ -33,6 +32,7 @@ from console.openapi.registry import (
     Text,
     operation,
 )
+from console.web import regions
 from console.web.errors import Refused
 
 QUIET_TPS = 10
@@ -69,7 +69,7 @@ class ClusterInfo(Result):
     region_required=False,
 )
 def region_list(call: Call, parameters: Parameters) -> list[Region]:
-    return [Region(id=1, regionId=settings.REGION, regionName="Private region")]
+    return [Region(id=n, regionId=one.id, regionName=one.name) for n, one in enumerate(regions.regions(), 1)]
 
 
 @operation(
@@ -88,7 +88,7 @@ def cluster_list(call: Call, parameters: Parameters) -> list[ClusterInfo]:
             modifyTime=_moment(cluster.modified_at),
             readOnly=cluster.read_only,
         )
-        for cluster in queries.clusters(settings.REGION)
+        for cluster in queries.clusters(call.region)
     ]
 
 
@@ -96,6 +96,9 @@ class OrganizationDo(Result):
     id: str = Field(description="The value for the header `x-acs-organizationid`.")
     name: str
     parentId: str | None = Field(description="The organization above it; null for that of level 1.")
+    regions: list[str] = Field(
+        description="IDs of the regions in which its accounts may have instances: all there are."
+    )
 
 
 class ResourceGroupDo(Result):
@@ -116,7 +119,12 @@ class ResourceGroupDo(Result):
 def organization_list(call: Call, parameters: Parameters) -> list[OrganizationDo]:
     found = Organization.objects.filter(pk__in=ids_below(call.actor.tenant.organization)).order_by("pk")
     return [
-        OrganizationDo(id=str(one.pk), name=one.name, parentId=None if one.parent_id is None else str(one.parent_id))
+        OrganizationDo(
+            id=str(one.pk),
+            name=one.name,
+            parentId=None if one.parent_id is None else str(one.parent_id),
+            regions=[region.id for region in regions.regions()],
+        )
         for one in found
     ]
 
@@ -186,7 +194,7 @@ def _check_quiet(cluster: Cluster) -> None:
 
 
 class InstanceCreate(Parameters):
-    cluster: Text = Field(description="Name of a cluster, from cluster/list.")
+    cluster: Text = Field(description="Name of a cluster of the region, from cluster/list.")
     instanceName: Text = Field(description=_NAME, examples=["orders-prod"])
     independentNaming: Boolean = Field(
         description="true: a namespace of its own, names are unique inside the instance. false: none, names are "
@@ -271,10 +279,11 @@ class InstanceVO(Place):
 )
 def create(call: Call, parameters: InstanceCreate) -> CreatedInstance:
     actor = call.actor
-    require(actor, "mq:CreateInstance", tenant_resource(actor.tenant), owner=actor.tenant)
+    require(actor, "mq:CreateInstance", tenant_resource(actor.tenant), owner=actor.tenant, region=call.region)
     instance = services.create_instance(
         actor=actor,
         cluster=parameters.cluster,
+        region=call.region,
         name=parameters.instanceName,
         independent_naming=parameters.independentNaming,
         remark=parameters.remark,
@@ -337,11 +346,12 @@ def update(call: Call, parameters: InstanceUpdate) -> dict[str, Any]:
 )
 def list_all(call: Call, parameters: Parameters) -> list[InstanceVO]:
     actor = call.actor
-    found = list(queries.narrowed(queries.instances(actor.tenant), call.scope).filter(region=settings.REGION))
+    mine = queries.narrowed(queries.instances(actor.tenant), call.scope)
+    found = list(queries.of_region(mine, call.region))
     resources = {mq_resource(instance.instance_id): "" for instance in found}
     allowed = actor.allowed("mq:QueryInstance", resources, owner=actor.tenant)
     if not allowed:
-        require(actor, "mq:QueryInstance", tenant_resource(actor.tenant), owner=actor.tenant)
+        require(actor, "mq:QueryInstance", tenant_resource(actor.tenant), owner=actor.tenant, region=call.region)
     found = [instance for instance in found if mq_resource(instance.instance_id) in allowed]
     return [
         InstanceVO(

@@ -12,6 +12,7 @@ from console.openapi import envelope
 from console.openapi.registry import Call
 from console.topics import access
 from console.topics.models import Group, Topic
+from console.web import regions
 from console.web.errors import Refused
 
 PRODUCER_PREFIXES = ("PID-", "PID_")
@@ -24,7 +25,7 @@ def own_instance(call: Call, instance_id: str, action: str) -> Instance:
     """The caller's instance on which it may do `action`. Raises Refused, PermissionDenied."""
     found = _own(call, instance_id)
     if found is None:
-        raise _no_instance(instance_id)
+        raise _no_instance(call, instance_id)
     require_own(call, found, action)
     return found
 
@@ -36,7 +37,8 @@ def require_own(call: Call, instance: Instance, action: str) -> bool:
     """
     if instance.tenant_id != call.actor.tenant.pk:
         return False
-    require(call.actor, action, mq_resource(instance.instance_id), owner=call.actor.tenant)
+    resource = mq_resource(instance.instance_id)
+    require(call.actor, action, resource, owner=call.actor.tenant, region=instance.region)
     return True
 
 
@@ -47,7 +49,7 @@ def reachable_instance(call: Call, instance_id: str) -> Instance:
     """
     found = _own(call, instance_id) or _granted(call, instance_id)
     if found is None:
-        raise _no_instance(instance_id)
+        raise _no_instance(call, instance_id)
     return found
 
 
@@ -79,6 +81,11 @@ def owned_topic(call: Call, instance_id: str, name: str, action: str) -> Topic:
         raise no_topic(own, name)
     access.require_topic(call.actor, action, found)
     return found
+
+
+def is_asked_for(call: Call, instance: Instance) -> bool:
+    """Whether an instance is of the region that was asked for."""
+    return not regions.are_several() or instance.region == call.region
 
 
 def no_topic(instance: Instance, name: str) -> Refused:
@@ -119,33 +126,38 @@ def belongs_to_another(group_id: str) -> Refused:
 
 def _own(call: Call, instance_id: str) -> Instance | None:
     mine = instance_queries.narrowed(instance_queries.instances(call.actor.tenant), call.scope)
-    return mine.filter(instance_id=instance_id).first() if instance_id else _default(mine)
+    mine = instance_queries.of_region(mine, call.region)
+    return mine.filter(instance_id=instance_id).first() if instance_id else _default(call, mine)
 
 
 def _granted(call: Call, instance_id: str) -> Instance | None:
     if call.scope.resource_set is not None:
         return None
     granted = access.received_grants(call.actor).values("topic__instance")
-    return (
-        Instance.objects.select_related("cluster", "tenant__organization", "resource_set__organization")
-        .filter(pk__in=granted, instance_id=instance_id)
-        .first()
+    found = Instance.objects.select_related("cluster", "tenant__organization", "resource_set__organization").filter(
+        pk__in=granted, instance_id=instance_id
     )
+    return instance_queries.of_region(found, call.region).first()
 
 
-def _default(mine: Any) -> Instance:
+def _default(call: Call, mine: Any) -> Instance:
     found = list(mine.filter(independent_naming=False)[:2])
     if len(found) != 1:
         which = "there are several of those" if found else "there is none"
         raise Refused(
             envelope.FIELD,
             "The parameter instanceId is missing; it may be left out only with one instance without namespace, "
-            f"and {which}.",
+            f"and {which}{_there(call)}.",
             "instanceId",
         )
     instance: Instance = found[0]
     return instance
 
 
-def _no_instance(instance_id: str) -> Refused:
-    return Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance_id} was not found.", "instanceId")
+def _no_instance(call: Call, instance_id: str) -> Refused:
+    return Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance_id} was not found{_there(call)}.", "instanceId")
+
+
+def _there(call: Call) -> str:
+    """Where was looked, when that is not everywhere."""
+    return f" in the region {call.region}" if call.region and regions.are_several() else ""

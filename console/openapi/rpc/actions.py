@@ -18,6 +18,7 @@ from console.accounts.services import roles
 from console.accounts.services.roles import find_role
 from console.instances.models import DEFAULT_TPS
 from console.openapi import envelope
+from console.openapi.operations.lookup import is_asked_for
 from console.openapi.registry import Call, Parameters
 from console.openapi.rpc import traces
 from console.topics import live
@@ -158,7 +159,7 @@ def topic_status(call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     """Number of messages stored, the mode, and the time of the last message in ms (0 without one)."""
     parameters = TopicStatus.model_validate(dict(given))
     topic = find_topic(call.actor, parameters.InstanceId, parameters.Topic)
-    if topic is None:
+    if topic is None or not is_asked_for(call, topic.instance):
         raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {parameters.Topic} was not found.", "Topic")
     require_topic(call.actor, "mq:QueryTopic", topic)
     queues = live.queue_rows(topic)

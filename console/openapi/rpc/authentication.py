@@ -56,6 +56,8 @@ class Signed:
     version: str
     xml: bool
     """The answer is wanted as XML."""
+    region: str
+    """What it says as `RegionId`; empty for nothing."""
     parameters: Mapping[str, str]
     """Those of the operation."""
     signature: str
@@ -107,6 +109,7 @@ def _read_v1(request: Request, parameters: Mapping[str, str]) -> Signed:
         action=parameters["Action"],
         version=parameters["Version"],
         xml=parameters.get("Format", "XML").upper() != "JSON",
+        region=parameters.get("RegionId", ""),
         parameters={name: value for name, value in parameters.items() if name not in COMMON},
         signature=parameters["Signature"],
         text=text_to_sign(str(request.method), parameters),
@@ -138,6 +141,7 @@ def _read_acs3(request: Request, parameters: Mapping[str, str], authorization: s
         action=request.headers["x-acs-action"],
         version=request.headers["x-acs-version"],
         xml="xml" in request.headers.get("Accept", "").lower() or parameters.get("Format", "").upper() == "XML",
+        region=parameters.get("RegionId", ""),
         parameters={name: value for name, value in parameters.items() if name not in COMMON},
         signature=parts[3].lower(),
         text=_acs3_text(request, signed_headers),

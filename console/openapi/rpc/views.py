@@ -24,6 +24,7 @@ from console.openapi.rpc import actions, authentication
 from console.openapi.rpc.actions import ACTIONS, Action
 from console.openapi.rpc.authentication import Signed
 from console.openapi.rpc.responses import GatewayError, answer, of_symbol, shaped
+from console.web import regions
 from console.web.errors import Refused
 
 _PAGE_SIZE = 100
@@ -39,7 +40,7 @@ def exists(name: str) -> bool:
 def run(name: str, call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the answer. Raises what `calls.attempt` knows."""
     action = ACTIONS[name]
-    operation, parameters = OPERATIONS[action.path], translated(action, given)
+    operation, parameters = OPERATIONS[action.path], translated(action, given, call.region)
     try:
         data = _all_pages(operation, call, parameters) if action.every_page else calls.run(operation, call, parameters)
     except ValidationError as invalid:
@@ -54,20 +55,22 @@ def run(name: str, call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     return shaped(name, action, data, given)
 
 
-def translated(action: Action, given: Mapping[str, str]) -> dict[str, str]:
-    """The operation's parameters. Raises Refused for a value that has no counterpart here."""
+def translated(action: Action, given: Mapping[str, str], region: str = "") -> dict[str, str]:
+    """The operation's parameters, asked for in `region`. Raises Refused for a value that has no counterpart here."""
     for name, value in action.only.items():
         if given.get(name, value) != value:
             raise Refused(envelope.FIELD, f"{name} is {given[name][:40]}; allowed is {value}.", name)
     parameters = {_wire(action, name): given[name] for name in action.fields if name in given}
     if action.path == "instance/create":
-        parameters["cluster"] = _default_cluster()
+        parameters["cluster"] = _default_cluster(region)
     return parameters | dict(action.constants)
 
 
-def _default_cluster() -> str:
-    """The public cloud chooses the cluster; here it is the first one of the region."""
-    cluster = first_cluster(settings.REGION)
+def _default_cluster(region: str) -> str:
+    """The public cloud chooses the cluster; here it is the region's first one. Raises Refused where it has none."""
+    cluster = first_cluster(region)
+    if cluster is None and regions.are_several():
+        raise Refused("BIZ_CLUSTER_NOT_FOUND", f"The region {region} has no cluster yet.", "RegionId")
     return cluster.name if cluster else ""
 
 
@@ -118,11 +121,27 @@ def call(request: Request) -> HttpResponse:
     except Refused as refused:
         code, number = of_symbol(refused.symbol)
         return _refusal(request, signed, code, refused.message, number)
-    outcome = calls.attempt(signed.action, lambda: runner(Call(caller, scope(request, caller)), signed.parameters))
+    outcome = calls.attempt(
+        signed.action, lambda: runner(Call(caller, scope(request, caller), _region(request, signed)), signed.parameters)
+    )
     if isinstance(outcome, calls.Failure):
         code, number = of_symbol(outcome.symbol)
         return _refusal(request, signed, code, outcome.message, number)
     return answer({"RequestId": request.request_id, **outcome}, root=f"{signed.action}Response", xml=signed.xml)
+
+
+def _region(request: Request, signed: Signed) -> str:
+    """The region asked for by `RegionId`, else by the address, else the default. Raises Refused.
+
+    With one region it may be anything, since callers bring the one that they used before; STS is of none.
+    """
+    if not regions.are_several() or signed.version == actions.STS_VERSION:
+        return regions.default()
+    asked = signed.region
+    host = regions.of_host(request.get_host())
+    if asked and host and asked != host and asked in settings.REGIONS:
+        raise Refused(envelope.FIELD, f"RegionId is {asked} but the address is that of the region {host}.", "RegionId")
+    return regions.checked(asked or host or regions.default(), "RegionId")
 
 
 def _runner(signed: Signed) -> Runner:

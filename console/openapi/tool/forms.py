@@ -9,9 +9,10 @@ from django.utils.translation import gettext as _
 
 from console.accounts.models import AccessKey
 from console.openapi.reference import Parameter, Reference
-from console.web import zone
+from console.web import regions, zone
 from console.web.moments import MomentField
 
+REGION = "region"
 PREFIX = "p"
 """Of the operation's parameters, so that none meets a field of ours."""
 _LONG = 1024
@@ -34,6 +35,12 @@ class TryForm(forms.Form):
             help_text=_("One of your own enabled AccessKeys."),
             choices=[(key.access_key_id, key.access_key_id) for key in keys],
         )
+        if regions.are_several() and reference.region_required:
+            self.fields[REGION] = forms.ChoiceField(
+                label="_regionId",
+                help_text="Nothing is found but what is in this region.",
+                choices=[(one.id, one.label) for one in regions.regions()],
+            )
         for parameter in reference.parameters:
             self.fields[field_name(parameter.name)] = _field(parameter)
         if reference.changes:
@@ -46,6 +53,18 @@ class TryForm(forms.Form):
     def inputs(self) -> list[forms.BoundField]:
         """The parameters' fields."""
         return [self[field_name(parameter.name)] for parameter in self.reference.parameters]
+
+    @property
+    def region(self) -> str:
+        """The region to ask; empty for an operation that needs none."""
+        if not self.reference.region_required:
+            return ""
+        return str(self.cleaned_data.get(REGION) or regions.default())
+
+    @property
+    def region_input(self) -> forms.BoundField | None:
+        """The field of the region, where there is a choice."""
+        return self[REGION] if REGION in self.fields else None
 
     def values(self) -> dict[str, str]:
         """What is sent: parameters that are filled in, as text."""

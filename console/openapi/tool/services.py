@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.core.handlers.wsgi import WSGIRequest
 
 from console.accounts import credentials
@@ -101,22 +100,22 @@ def signed_request(outer: Request, path: str, parameters: Mapping[str, str]) -> 
     return request
 
 
-def send(request: Request, reference: Reference, key: AccessKey, values: Mapping[str, str]) -> Outcome:
-    """Sign `values` with the user's key, and call the operation through the door that everybody uses."""
+def send(request: Request, reference: Reference, key: AccessKey, values: Mapping[str, str], region: str) -> Outcome:
+    """Sign `values` with the user's key, and call the operation through the door that everybody uses.
+
+    `region` is empty for an operation that needs none.
+    """
     parameters = dict(values) | {ACCESS_KEY: key.access_key_id, TIMESTAMP: str(int(time.time() * 1000))}
-    parameters |= common(reference)
+    parameters |= {REGION: region} if region else {}
     parameters[SIGNATURE] = sign(parameters, decrypt(key.secret_encrypted))
     begin = time.perf_counter()
     response = api.call(signed_request(request, reference.path, parameters), reference.path)
     return Outcome(json.loads(response.content), (time.perf_counter() - begin) * 1000)
 
 
-def common(reference: Reference) -> dict[str, str]:
-    """The region, for operations that want it."""
-    return {REGION: settings.REGION} if reference.region_required else {}
-
-
-def wanted(request: Request, reference: Reference, access_key_id: str, values: Mapping[str, str]) -> Wanted:
+def wanted(
+    request: Request, reference: Reference, access_key_id: str, values: Mapping[str, str], region: str
+) -> Wanted:
     """The same call for a program outside."""
     url = request.build_absolute_uri(f"/json/{reference.path}")
-    return Wanted(url, reference.changes, access_key_id, common(reference).get(REGION, ""), values)
+    return Wanted(url, reference.changes, access_key_id, region, values)

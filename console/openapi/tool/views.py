@@ -24,7 +24,7 @@ from console.openapi.document import SIGNING, document
 from console.openapi.reference import Reference, reference
 from console.openapi.samples import SECRET
 from console.openapi.tool import services
-from console.openapi.tool.forms import TryForm, field_name, suggestion_list
+from console.openapi.tool.forms import REGION, TryForm, field_name, suggestion_list
 from console.web import forms, htmx
 from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, configured, search_text
@@ -95,7 +95,7 @@ def attempt(request: Request, path: str) -> HttpResponse:
     context = _context(request, found, keys, request.POST.dict())
     if form.is_valid():
         key = next(key for key in keys if key.access_key_id == form.cleaned_data["key"])
-        outcome = services.send(request, found, key, form.values())
+        outcome = services.send(request, found, key, form.values(), form.region)
         context |= {"outcome": outcome, "envelope": highlighted(outcome.text)}
     return forms.show_part(request, "openapi/operation.html", "openapi/_try.html", form, context)
 
@@ -111,8 +111,10 @@ def _found(request: Request, path: str) -> tuple[Reference, list[AccessKey]]:
 def _chosen_instance(request: Request, found: Reference) -> dict[str, str]:
     """The instance that the visitor chose last stands in the form from the start."""
     current = navigation(request).get("current_instance")
+    if current is None:
+        return {}
     names = [p.name for p in found.parameters if suggestion_list(p.name) == "instances"]
-    return {field_name(name): current.instance_id for name in names} if current else {}
+    return {field_name(name): current.instance_id for name in names} | {REGION: current.region}
 
 
 def _context(request: Request, found: Reference, keys: list[AccessKey], given: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _context(request: Request, found: Reference, keys: list[AccessKey], given: d
     instance_id = str(given.get(kinds.get("instances", ""), ""))
     visible = navigation(request).get("instances", [])
     access_key_id = str(given.get("key", "")) or (keys[0].access_key_id if keys else "<AccessKey ID>")
-    call = services.wanted(request, found, access_key_id, _example_values(found, keys, given))
+    call = services.wanted(request, found, access_key_id, *_example(found, keys, given))
     return {
         "operation": found,
         "keys": keys,
@@ -131,12 +133,12 @@ def _context(request: Request, found: Reference, keys: list[AccessKey], given: d
     }
 
 
-def _example_values(found: Reference, keys: list[AccessKey], given: dict[str, Any]) -> dict[str, str]:
-    """What the form holds; required parameters without a value show where it goes."""
+def _example(found: Reference, keys: list[AccessKey], given: dict[str, Any]) -> tuple[dict[str, str], str]:
+    """What the form holds, and the region; required parameters without a value show where it goes."""
     form = TryForm(given, found, keys)
     form.is_valid()
     missing = {p.name: f"<{p.name}>" for p in found.parameters if p.required}
-    return missing | form.values()
+    return missing | form.values(), form.region
 
 
 def highlighted(text: str) -> SafeString:

@@ -36,9 +36,11 @@ def may(context: template.Context, action: str, on: Topic | Group | Instance | s
     if isinstance(on, Instance) and action == "mq:CreateGroup":
         return may_create_group(actor, on)
     if isinstance(on, Group):
-        return actor.decide(action, mq_resource(on.physical_name), owner=on.owner, holder=on.holder).allowed
+        resource, region = mq_resource(on.physical_name), on.instance.region
+        return actor.decide(action, resource, owner=on.owner, holder=on.holder, region=region).allowed
     resource, owner = _resource(actor, action, on)
-    return actor.decide(action, resource, owner=owner).allowed
+    region = on.region if isinstance(on, Instance) else on.instance.region if isinstance(on, Topic) else ""
+    return actor.decide(action, resource, owner=owner, region=region).allowed
 
 
 def _resource(actor: Actor, action: str, on: Topic | Instance | str) -> tuple[str, Tenant]:

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from console.cluster import queries, registry, trial
 from console.cluster.registry import Wanted
 from console.instances.models import AccessControl, Cluster
+from console.web import regions
 from console.web.errors import Refused
 
 #: Options whose value is in a file, by the name of the value.
@@ -29,6 +30,7 @@ class Command(BaseCommand):
             one = acts.add_parser(act)
             one.add_argument("name")
             one.add_argument("--namesrv", help="host:port, several separated by ;")
+            one.add_argument("--region", help="one of GANTRY_REGIONS; instances go with their cluster")
             one.add_argument("--access-key-id", help="of the account there; its secret is asked for, unless in a file")
             one.add_argument("--proxy", help="host:port of the gRPC proxy")
             one.add_argument("--access-control", choices=[str(value) for value in AccessControl])
@@ -48,6 +50,8 @@ class Command(BaseCommand):
     def _list(self, **_: Any) -> None:
         for cluster in queries.clusters():
             words = [cluster.name, str(cluster.get_origin_display()), cluster.namesrv]
+            if regions.are_several():
+                words.append(cluster.region)
             self.stdout.write("\t".join([*words, "read-only"] if cluster.read_only else words))
 
     def _add(self, *, name: str, **options: Any) -> None:
@@ -82,7 +86,7 @@ def _named(name: str) -> Cluster:
 
 def _wanted(before: Wanted, options: dict[str, Any]) -> Wanted:
     """What was given, over what there is."""
-    plain = ("namesrv", "access_key_id", "proxy", "access_control")
+    plain = ("namesrv", "access_key_id", "proxy", "access_control", "region")
     given = {name: options[name] for name in plain if options.get(name) is not None}
     given |= {name: options[name] == "yes" for name in ("tls", "read_only") if options.get(name)}
     for name, option in _FILES.items():

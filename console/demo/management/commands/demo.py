@@ -14,8 +14,17 @@ from django.core.management.base import BaseCommand, CommandError
 from brokercore.client.errors import ClientError, NoPermission
 from brokercore.smq.client import QueueServiceUnavailable
 from console.demo import flow, services, team
+from console.instances.models import Cluster, Instance
 from console.instances.services import ensure_cluster
 from console.web.errors import Refused
+
+
+def _first_cluster() -> Cluster:
+    """Raises CommandError where the cluster's instances cannot follow it to another region."""
+    try:
+        return ensure_cluster()
+    except Refused as refused:
+        raise CommandError(f"GANTRY_REGIONS: {refused.message}") from refused
 
 
 class Command(BaseCommand):
@@ -24,7 +33,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         file = settings.HOME / "demo.json"
         try:
-            self._first = ensure_cluster()
+            self._first = _first_cluster()
             if not settings.DEMO_DATA and not services.exists():
                 self._bring(file)
                 return
@@ -117,7 +126,7 @@ def _of_account(name: str, schema: str, issued: dict[str, str]) -> dict[str, Any
     return {
         "username": f"admin@{name}",
         "password": issued["password"],
-        "region": settings.REGION,
+        "region": Instance.objects.get(instance_id=issued["instance_id"]).region,
         "instance_id": issued["instance_id"],
         "sql": {"user": name, "password": issued["sql_password"], "database": schema},
     }
