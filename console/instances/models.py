@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
@@ -67,6 +68,11 @@ class Cluster(models.Model):
     def embedded(self) -> bool:
         """Whether its brokers are this installation's own: they decide by the console's table, and count for it."""
         return self.origin == Origin.EMBEDDED
+
+    @property
+    def has_region(self) -> bool:
+        """Whether the settings have its region: else nothing new is made on it, and of several no call finds it."""
+        return self.region in settings.REGIONS
 
     @property
     def from_settings(self) -> bool:

@@ -17,6 +17,7 @@ from gantry_cli.state.document import text
 from gantry_cli.state.files import State
 from gantry_cli.state.inflow import GROUP, INFLOW, TRACKING
 from gantry_cli.state.plan import plan
+from gantry_cli.state.reader import refuse_twins
 from gantry_cli.state.server import Server, server_of
 from gantry_cli.state.steps import CREATE, DELETE, Ids, Step
 
@@ -82,6 +83,7 @@ def apply(context: click.Context, /, file: Path, **options: bool) -> None:
         raise CliError("--prune-instances needs --prune.")
     wanted = files.read(file, read_text(file))
     server = server_of(context)
+    wanted = _placed(server, wanted)
     found = _found(server, wanted, everything=prune_instances)
     steps = plan(_with_clusters(server, wanted, found), found, prune=prune, prune_instances=prune_instances)
     if not steps:
@@ -106,6 +108,15 @@ _PARTS = {
 }
 
 
+def _placed(server: Server, wanted: State) -> State:
+    """The file's instances with their regions, where there are several. Raises CliError."""
+    if wanted.instances is None:
+        return wanted
+    instances = tuple(server.placed(instance) for instance in wanted.instances)
+    refuse_twins(instances, lambda instance: instance.name, "instance")
+    return replace(wanted, instances=instances)
+
+
 def _found(server: Server, wanted: State, *, everything: bool) -> State:
     """Only what the file speaks of is read."""
     names: list[str] | None = [instance.name for instance in wanted.instances or ()]
@@ -117,16 +128,21 @@ def _found(server: Server, wanted: State, *, everything: bool) -> State:
 
 
 def _with_clusters(server: Server, wanted: State, found: State) -> State:
-    """New instances that name no cluster get the only one there is."""
+    """New instances that name no cluster get the only one that there is in their region."""
     there = {instance.name for instance in found.instances or ()}
     new = [i for i in wanted.instances or () if i.name not in there and not i.cluster]
     if not new:
         return wanted
-    clusters = [row["cluster"] for row in server.call("cluster/list")]
-    if len(clusters) != 1:
-        listed = ", ".join(clusters) or "none"
-        raise CliError(f"{new[0].where}: the instance {new[0].name} must name its cluster; there is: {listed}.")
-    instances = tuple(replace(i, cluster=clusters[0]) if i in new else i for i in wanted.instances or ())
+    only: dict[str, str] = {}
+    for one in new:
+        if one.region in only:
+            continue
+        clusters = [row["cluster"] for row in server.call("cluster/list", region=one.region)]
+        if len(clusters) != 1:
+            listed = ", ".join(clusters) or "none"
+            raise CliError(f"{one.where}: the instance {one.name} must name its cluster; there is: {listed}.")
+        only[one.region] = clusters[0]
+    instances = tuple(replace(i, cluster=only[i.region]) if i in new else i for i in wanted.instances or ())
     return replace(wanted, instances=instances)
 
 
@@ -164,13 +180,15 @@ def _do(server: Server, steps: list[Step]) -> None:
 
 def _take(server: Server, step: Step, ids: Ids) -> None:
     where = {"instanceId": ids.instances[step.instance]} if step.instance else {}
+    region = step.region or ids.regions.get(step.instance, "")
     if step.kind == INFLOW and step.sign != DELETE:
         _wait_for_source(server, step, ids)
     for operation, parameters in step.calls:
         given = {name: value if isinstance(value, str) else value(ids) for name, value in parameters.items()}
-        data = server.call(operation, given | where)
+        data = server.call(operation, given | where, region=region)
         if operation == "instance/create":
             ids.instances[step.name] = data["instanceId"]
+            ids.regions[step.name] = step.region
         if operation in _RUNS:
             runs.wait(server, data if isinstance(data, list) else [data])
         if operation == "tracking/create":

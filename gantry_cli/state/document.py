@@ -68,7 +68,8 @@ def as_document(state: State) -> dict[str, Any]:
 
 def _instance(instance: Instance) -> dict[str, Any]:
     given = {
-        "name": instance.name,
+        "name": instance.own_name,
+        "region": instance.region,
         "cluster": instance.cluster,
         "independentNaming": instance.independent_naming,
         "maxSendTps": instance.max_send_tps,

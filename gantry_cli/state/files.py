@@ -6,7 +6,7 @@ A state file is YAML or JSON; every mistake in one is named with its line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,10 @@ class AdoptionRule:
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance; what is None is not said, and left alone."""
+    """An instance; what is None is not said, and left alone.
+
+    `name` is what it is known by: where a region is said, that stands before its own name, as in `eu-2/stock`.
+    """
 
     name: str
     independent_naming: bool = True
@@ -107,12 +110,27 @@ class Instance:
     max_receive_tps: int | None = None
     topic_capacity: int | None = None
     cluster: str = ""
+    region: str = ""
     remark: str | None = None
     topics: tuple[Topic, ...] | None = None
     groups: tuple[Group, ...] | None = None
     adoption_rules: tuple[AdoptionRule, ...] | None = None
     instance_id: str = field(default="", compare=False)
     where: str = field(default="", compare=False)
+
+    @property
+    def own_name(self) -> str:
+        """The name that it has in its region."""
+        return self.name.removeprefix(f"{self.region}/") if self.region else self.name
+
+    def placed(self, region: str) -> Instance:
+        """The same in a region; with an empty one nothing is said of regions."""
+        return replace(self, name=known_as(region, self.own_name), region=region)
+
+
+def known_as(region: str, name: str) -> str:
+    """What an instance of a region is known by."""
+    return f"{region}/{name}" if region else name
 
 
 @dataclass(frozen=True)
@@ -257,11 +275,13 @@ def _instance(reader: Reader, node: yaml.Node) -> Instance:
         needed=("name",),
         known=(
             "independentNaming", "maxSendTps", "maxReceiveTps", "topicCapacity",
-            "cluster", "remark", "topics", "groups", "adoptionRules",
+            "cluster", "region", "remark", "topics", "groups", "adoptionRules",
         ),
     )  # fmt: skip
+    region = optional_text(reader, values.get("region"))
     read = Instance(
-        name=reader.text(values["name"]),
+        name=known_as(region, reader.text(values["name"])),
+        region=region,
         independent_naming=reader.boolean(values["independentNaming"]) if "independentNaming" in values else True,
         max_send_tps=optional_number(reader, values.get("maxSendTps")),
         max_receive_tps=optional_number(reader, values.get("maxReceiveTps")),

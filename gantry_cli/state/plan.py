@@ -156,7 +156,7 @@ def _within(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
 
 def _new_instance(instance: Instance) -> Step:
     given = {
-        "instanceName": instance.name,
+        "instanceName": instance.own_name,
         "cluster": instance.cluster,
         "independentNaming": "true" if instance.independent_naming else "false",
         "maxSendTps": str(instance.max_send_tps or DEFAULT_TPS),
@@ -165,7 +165,8 @@ def _new_instance(instance: Instance) -> Step:
         "remark": instance.remark or "",
     }
     parameters = {name: value for name, value in given.items() if value}
-    return Step(CREATE, "instance", instance.name, (("instance/create", parameters),), details=facts(parameters))
+    calls = (("instance/create", parameters),)
+    return Step(CREATE, "instance", instance.name, calls, details=facts(parameters), region=instance.region)
 
 
 def _changed_instance(instance: Instance, known: Instance) -> Iterator[Step]:

@@ -112,11 +112,12 @@ def each(
     if node is None:
         return None
     entries = [make(reader, entry) for entry in reader.entries(node)]
-    _refuse_twins(entries, name, kind)
+    refuse_twins(entries, name, kind)
     return tuple(entries)
 
 
-def _refuse_twins(entries: Iterable[Any], name: Callable[[Any], str], kind: str) -> None:
+def refuse_twins(entries: Iterable[Any], name: Callable[[Any], str], kind: str) -> None:
+    """Raise CliError for a name that stands twice in a list of a file."""
     seen: set[str] = set()
     for entry in entries:
         if name(entry) in seen:

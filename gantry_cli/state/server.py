@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import click
@@ -33,6 +35,7 @@ from gantry_cli.state.files import (
     Subscription,
     Topic,
     Variable,
+    known_as,
 )
 from gantry_cli.state.inflow import InflowTask, TrackingTask, inflow_task_of, tracking_task_of
 from gantry_cli.state.steps import Ids
@@ -47,18 +50,39 @@ class Server:
     def __init__(self, profile: Profile, catalog: Catalog) -> None:
         self._profile, self._catalog = profile, catalog
 
-    def call(self, path: str, parameters: dict[str, str] | None = None, *, every: bool = False) -> Any:
-        """The data of one operation. Raises CliError."""
+    def call(
+        self, path: str, parameters: dict[str, str] | None = None, *, every: bool = False, region: str = ""
+    ) -> Any:
+        """The data of one operation, asked in a region (empty: the profile's). Raises CliError."""
         operation = self._catalog.operations.get(path)
         if operation is None:
             raise CliError(f"{self._profile.url} has no operation {path}.", UNREACHABLE)
-        return collect(self._profile, operation, parameters or {}, every=every)
+        profile = replace(self._profile, region=region) if region else self._profile
+        return collect(profile, operation, parameters or {}, every=every)
+
+    @cached_property
+    def regions(self) -> tuple[str, ...]:
+        """The regions that instances are known with: all of several; none where there is but one."""
+        found = tuple(row["regionId"] for row in self.call("region/list"))
+        return found if len(found) > 1 else ()
+
+    def placed(self, instance: Instance) -> Instance:
+        """An instance of a file in its region, which is the profile's where the file says none. Raises CliError."""
+        allowed = self.regions or (self._profile.region,)
+        if instance.region and instance.region not in allowed:
+            are = "are" if len(allowed) > 1 else "is"
+            listed = f"allowed {are} {', '.join(allowed)}"
+            raise CliError(f"{instance.where}: the region {instance.region} does not exist; {listed}.")
+        return instance.placed((instance.region or self._profile.region) if self.regions else "")
 
     def state(self, parts: Collection[str], *, instances: Iterable[str] | None = None) -> State:
         """These parts of the account's state, and its instances (None: all; else those of these names)."""
         wanted = None if instances is None else set(instances)
-        rows = self.call("instance/list")
-        found = [self._instance(row) for row in rows if wanted is None or row["instanceName"] in wanted]
+        found = [
+            self._instance(row, region)
+            for region, row in self._rows()
+            if wanted is None or not wanted.isdisjoint((row["instanceName"], known_as(region, row["instanceName"])))
+        ]
         reads = {
             "queues": self._queues,
             "queue_topics": self._queue_topics,
@@ -78,23 +102,32 @@ class Server:
     def ids(self, *, tracking: bool) -> Ids:
         """What the server calls instances, and with `tracking` change tracking tasks."""
         rows = self.call("tracking/list", every=True) if tracking else []
-        return Ids(self.instance_names(), {row["name"]: row["task"] for row in rows})
+        places = {known_as(region, row["instanceName"]): region for region, row in self._rows() if region}
+        return Ids(self.instance_names(), {row["name"]: row["task"] for row in rows}, places)
 
     def instance_names(self) -> dict[str, str]:
-        """IDs of all instances by name."""
-        return {row["instanceName"]: row["instanceId"] for row in self.call("instance/list")}
+        """IDs of all instances by name; of several regions by the name behind the region too, which comes last."""
+        rows = self._rows()
+        names = {row["instanceName"]: row["instanceId"] for _, row in reversed(rows)}
+        return names | {known_as(region, row["instanceName"]): row["instanceId"] for region, row in rows}
 
-    def _instance(self, row: dict[str, Any]) -> Instance:
+    def _rows(self) -> list[tuple[str, dict[str, Any]]]:
+        """The instances, each with its region if regions are spoken of."""
+        places = self.regions or ("",)
+        return [(region, row) for region in places for row in self.call("instance/list", region=region)]
+
+    def _instance(self, row: dict[str, Any], region: str) -> Instance:
         instance_id = row["instanceId"]
         here = {"instanceId": instance_id}
-        info = self.call("instance/baseInfo", here)
-        topics = self.call("topic/listInPage", here, every=True)
-        groups = self.call("group/list", here)
-        grants = self._grants(instance_id)
+        info = self.call("instance/baseInfo", here, region=region)
+        topics = self.call("topic/listInPage", here, every=True, region=region)
+        groups = self.call("group/list", here, region=region)
+        grants = self._grants(instance_id, region)
         cluster, is_bare = info.get("cluster", ""), not row["independentNaming"]
-        adopted = self._adopted(instance_id) if is_bare else set()
+        adopted = self._adopted(instance_id, region) if is_bare else set()
         return Instance(
-            name=row["instanceName"],
+            name=known_as(region, row["instanceName"]),
+            region=region,
             independent_naming=row["independentNaming"],
             max_send_tps=info["maxSendTps"],
             max_receive_tps=info["maxReceiveTps"],
@@ -107,19 +140,19 @@ class Server:
                 if entry["status"] != _BEING_DELETED
             ),
             groups=tuple(_server_group(entry, adopted=("group", entry["groupId"]) in adopted) for entry in groups),
-            adoption_rules=self._adoption_rules(cluster, instance_id) if is_bare else None,
+            adoption_rules=self._adoption_rules(cluster, instance_id, region) if is_bare else None,
             instance_id=instance_id,
         )
 
-    def _adopted(self, instance_id: str) -> set[tuple[str, str]]:
+    def _adopted(self, instance_id: str, region: str) -> set[tuple[str, str]]:
         """Kinds and names of what an instance without namespace has as the cluster had it."""
-        rows = self.call("adoption/listAdopted", {"instanceId": instance_id}, every=True)
+        rows = self.call("adoption/listAdopted", {"instanceId": instance_id}, every=True, region=region)
         return {(row["kind"], row["name"]) for row in rows}
 
-    def _adoption_rules(self, cluster: str, instance_id: str) -> tuple[AdoptionRule, ...] | None:
+    def _adoption_rules(self, cluster: str, instance_id: str, region: str) -> tuple[AdoptionRule, ...] | None:
         """The rules of an instance; None for an account that may not adopt, and so not read them."""
         try:
-            rows = self.call("adoption/rules", {"cluster": cluster}, every=True)
+            rows = self.call("adoption/rules", {"cluster": cluster}, every=True, region=region)
         except CliError as error:
             if error.status == DENIED:
                 return None
@@ -127,9 +160,9 @@ class Server:
         mine = [row for row in rows if row["instanceId"] == instance_id]
         return tuple(AdoptionRule(row["include"], row["exclude"], row["kind"], row["rule"]) for row in mine)
 
-    def _grants(self, instance_id: str) -> dict[str, list[Grant]]:
+    def _grants(self, instance_id: str, region: str) -> dict[str, list[Grant]]:
         found: dict[str, list[Grant]] = {}
-        for entry in self.call("empower/listInInstance", {"instanceId": instance_id}):
+        for entry in self.call("empower/listInInstance", {"instanceId": instance_id}, region=region):
             kind = "user" if entry["subUser"] else "account"
             found.setdefault(entry["topic"], []).append(Grant(str(entry["empowerUser"]), kind, entry["relation"]))
         return found

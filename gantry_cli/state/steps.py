@@ -19,6 +19,8 @@ class Ids:
 
     instances: dict[str, str]
     tracking_tasks: dict[str, str]
+    regions: dict[str, str] = field(default_factory=dict)
+    """Of instances that are known with their region, by what they are known by."""
 
 
 #: A parameter that is known only when the steps before are done.
@@ -38,6 +40,8 @@ class Step:
     details: tuple[str, ...] = field(default=())
     source: str = ""
     """The change tracking task that has to have connected before."""
+    region: str = ""
+    """Where an instance is made, if regions are spoken of."""
 
     @property
     def title(self) -> str:
