@@ -12,7 +12,7 @@ from analytics import jvm, reach, settings, wall
 @pytest.fixture(autouse=True)
 def only_embedded_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation with nothing but its own brokers, on the usual ports."""
-    for name in ("GANTRY_ENGINE_PORTS", "GANTRY_NAMESRV", "GANTRY_LAKE"):
+    for name in ("GANTRY_ENGINE_PORTS", "GANTRY_NAMESRV", "GANTRY_LAKE", "GANTRY_BROKER_ADVERTISE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(reach, "_further", lambda: ())
 
@@ -51,6 +51,20 @@ def test_a_cluster_of_numbers_opens_its_ports_and_no_names(monkeypatch: pytest.M
     assert opened.names, "nonsense may be a name"
     added(monkeypatch, "10.0.0.5:9877", "[fd00::5]:10931")
     assert not reach.of_a_start(settings.load()).names
+
+
+@pytest.mark.parametrize(
+    ("advertised", "names"),
+    [("mq.example.com:10931", True), ("10.0.0.5:10931", False), ("localhost:10931", False)],
+)
+def test_brokers_that_are_called_by_a_name_are_looked_up(
+    monkeypatch: pytest.MonkeyPatch, advertised: str, names: bool
+) -> None:
+    """Readers are sent by the name server to what the embedded broker says of itself."""
+    monkeypatch.setenv("GANTRY_BROKER_ADVERTISE", advertised)
+    opened = reach.of_a_start(settings.load())
+    assert opened.names is names
+    assert opened.has(advertised)
 
 
 def test_on_a_cluster_of_spark_everything_is_in_reach() -> None:

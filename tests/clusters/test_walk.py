@@ -25,6 +25,7 @@ from console.messaging.queries import Source
 from console.topics import live
 from console.topics import services as topics
 from console.topics.models import OrderType, Topic
+from console.web.errors import Refused
 from tests.analytics.conftest import demo_tables, result_text, spark, specification
 from tests.analytics.sources.conftest import COLUMNS
 from tests.console.openapi.matrix import MATRIX as OPERATIONS
@@ -124,6 +125,32 @@ def test_messages_are_sent_found_and_received_and_their_group_is_moved(
     services.reset_offset(actor, group, topic, "end")
     eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 10)
     assert status.group_status(group).topics
+
+    # One queue alone: the others stay where they are, and what comes again is that queue's alone.
+    stats = admin.topics.stats(topic.physical_name)
+    place = max(stats, key=lambda queue: stats[queue].max_offset - stats[queue].min_offset)
+    held, name = stats[place].max_offset - stats[place].min_offset, f"{place.broker_name}:{place.queue_id}"
+    (move,) = services.preview_reset(group, topic, begin, name).moves
+    assert (move.current, move.target) == (stats[place].max_offset, stats[place].min_offset)
+    assert services.reset_offset(actor, group, topic, begin, name) == {name: stats[place].min_offset}
+    eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == held, 10)
+    ends = {queue: found.max_offset for queue, found in stats.items() if queue != place and found.max_offset}
+    assert {queue: admin.offsets.committed(group.physical_name, queue) for queue in ends} == ends
+    again: list[MessageView] = []
+    with PushConsumer(apache.namesrv, apache.credentials(), group.physical_name) as consumer:
+
+        @consumer.on_message
+        def take_again(message: MessageView) -> ConsumeResult:
+            again.append(message)
+            return ConsumeResult.SUCCESS
+
+        consumer.subscribe(topic.physical_name).start()
+        eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 60)
+        assert {one.queue for one in again} == {place}
+        assert len(again) == held
+        eventually(lambda: status.clients_of(group), 20)
+        with pytest.raises(Refused, match="move one queue only while no consumer of the group is online"):
+            services.reset_offset(actor, group, topic, begin, name)
 
 
 def _lag(admin: Admin, group: str, topic: str) -> int:

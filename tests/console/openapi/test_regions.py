@@ -59,7 +59,7 @@ def test_nothing_is_found_outside_the_region_asked(alice: Caller, there: Instanc
 def test_a_granted_topic_is_found_in_its_region_alone(alice: Caller, cast: Cast, there: Instance) -> None:
     charlie = Caller.of(cast.charlie)
     here = {"instanceId": there.instance_id, "topic": "arrivals"}
-    alice.data("empower/create", _regionId=EAST, empowerUser=cast.charlie.tenant.uid, relation="4", **here)
+    alice.data("empower/create", _regionId=EAST, empowerUser=cast.charlies.tenant.uid, relation="4", **here)
     assert charlie.symbol("topic/get", _regionId=EAST, **here) == "SUCCESS"
     assert charlie.symbol("topic/get", **here) == "BIZ_INSTANCE_NOT_FOUND"
 
