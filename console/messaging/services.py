@@ -175,7 +175,7 @@ def _reset_queue(admin: Admin, group: Group, queue: MessageQueue, target: Target
     stats = admin.topics.stats(queue.topic).get(queue)
     if stats is None:
         raise _no_queue(f"{queue.broker_name}:{queue.queue_id}")
-    if group.instance.cluster.embedded:
+    if _moves_queues(admin, queue):
         return admin.offsets.reset_queue(group.physical_name, queue, timestamp)
     offset = _offset(admin, queue, stats, target)
     admin.offsets.commit(group.physical_name, {queue: offset})
@@ -211,9 +211,16 @@ def _check(admin: Admin, group: Group, target: Target, queue: MessageQueue | Non
     if connection is not None and connection.message_model == "BROADCASTING":
         message = _("The group is in broadcasting mode: its offsets are kept by its clients and cannot be reset here.")
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "group_id")
-    if queue is not None and connection is not None and not group.instance.cluster.embedded:
-        message = _("The brokers of this cluster move one queue only while no consumer of the group is online.")
+    if queue is not None and connection is not None and not _moves_queues(admin, queue):
+        message = _("The broker %(broker)s moves one queue only while no consumer of the group is online.") % {
+            "broker": queue.broker_name
+        }
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "queue")
+
+
+def _moves_queues(admin: Admin, queue: MessageQueue) -> bool:
+    """Whether the queue's broker moves single queues itself, also under consumers that are online."""
+    return Capability.QUEUE_RESETS in admin.capabilities.by_broker().get(queue.broker_name, ())
 
 
 def publish_test_message(

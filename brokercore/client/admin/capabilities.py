@@ -34,6 +34,8 @@ class Capability(StrEnum):
     """Hands out single messages and waits for each: what clients of gRPC consume by."""
     SQL_FILTERS = "SQL filters"
     """Filters by SQL92 over properties."""
+    QUEUE_RESETS = "queue resets"
+    """Moves one queue of a group whose consumers are online."""
     ACL_1 = "ACL 1.0"
     """Holds requests against the accounts of `plain_acl.yml`."""
     ACL_2 = "ACL 2.0"
@@ -44,6 +46,7 @@ _BY_SETTING = {
     Capability.DELIVERY_TIMES: "timerWheelEnable",
     Capability.RECALLS: "recallMessageEnable",
     Capability.SQL_FILTERS: "enablePropertyFilter",
+    Capability.QUEUE_RESETS: "useServerSideResetOffset",
 }
 
 

@@ -181,9 +181,9 @@ class Offsets(QueueOffsets):
         return offsets | (self._moved(group, topic, timestamp_ms, offline) if offline else {})
 
     def reset_queue(self, group: str, queue: MessageQueue, timestamp_ms: int) -> int:
-        """As `reset` for one queue, on brokers that move queues themselves (`docs/use/client.md`); the new offset.
+        """As `reset` for one queue, on brokers that move queues themselves (`Capability.QUEUE_RESETS`); the new offset.
 
-        Apache RocketMQ's move the whole topic of an online group, whatever queue is named: commit there instead.
+        Others move the whole topic of an online group, whatever queue is named: commit there instead.
         """
         ext = {
             "topic": queue.topic,

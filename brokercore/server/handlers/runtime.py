@@ -159,6 +159,7 @@ def broker_configuration(broker: Broker, _connection: Connection, command: Comma
         "timerMaxDelaySec": str(MAX_DELAY_SECONDS),
         "timerWheelEnable": "true",
         "transactionCheckInterval": str(1000 * settings.transaction_check_seconds),
+        "useServerSideResetOffset": "true",
         "gantryCheckMessageType": "true" if settings.check_message_type else "false",
         "gantryStoreMaxBytes": str(settings.store_max_bytes),
     }
