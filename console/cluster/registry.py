@@ -181,7 +181,10 @@ def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
 
 def _other_region(cluster: Cluster, region: str) -> str:
     if cluster.from_settings:
-        message = f"The cluster {cluster.name} is of the settings, and so of the first region, {cluster.region}."
+        message = _("The cluster %(cluster)s is of the settings, and so of the first region, %(region)s.") % {
+            "cluster": cluster.name,
+            "region": cluster.region,
+        }
         raise Refused(_FIELD, message, "region")
     return regions.checked(region)
 
