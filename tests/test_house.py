@@ -51,6 +51,8 @@ ALONE = {
     "console.jobs.beginnings",
     # This side of a class in Java.
     "analytics.pipelines.batch_gate",
+    # Given to accounts, which stand below instances.
+    "console.instances.places",
     # A subject of its own beside others like it.
     "console.overview.first_steps",
     "console.cluster.plain",
