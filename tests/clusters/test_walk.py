@@ -97,20 +97,31 @@ def test_messages_are_sent_found_and_received_and_their_group_is_moved(
     page = queries.search_by_time(actor, source, begin, _now() + 1000)
     assert {message.body for message in page.messages} == {f"{number}".encode() for number in range(6)}
 
-    received: list[bytes] = []
+    received: list[MessageView] = []
     with PushConsumer(
         apache.namesrv, apache.credentials(), group.physical_name, consume_from="CONSUME_FROM_FIRST_OFFSET"
     ) as consumer:
 
         @consumer.on_message
         def take(message: MessageView) -> ConsumeResult:
-            received.append(message.body)
+            received.append(message)
             return ConsumeResult.SUCCESS
 
         consumer.subscribe(topic.physical_name).start()
         eventually(lambda: len(received) == 6, 60)
         online = eventually(lambda: status.clients_of(group), 20)
         diagnosis = status.diagnose(group)
+        eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 20)
+        stats = admin.topics.stats(topic.physical_name)
+        place = max(stats, key=lambda queue: stats[queue].max_offset - stats[queue].min_offset)
+        held, name = stats[place].max_offset - stats[place].min_offset, f"{place.broker_name}:{place.queue_id}"
+        if Capability.QUEUE_RESETS in admin.capabilities.by_broker()[place.broker_name]:
+            assert services.reset_offset(actor, group, topic, "begin", name) == {name: stats[place].min_offset}
+            eventually(lambda: len(received) == 6 + held, 60)
+            assert {one.queue for one in received[6:]} == {place}
+        else:
+            with pytest.raises(Refused, match="moves one queue only while no consumer of the group is online"):
+                services.reset_offset(actor, group, topic, "begin", name)
     assert [connection.language for connection in online.connections] == ["PYTHON"]
     assert len(diagnosis.clients) == 1
     eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 20)
@@ -128,9 +139,6 @@ def test_messages_are_sent_found_and_received_and_their_group_is_moved(
     assert status.group_status(group).topics
 
     # One queue alone: the others stay where they are, and what comes again is that queue's alone.
-    stats = admin.topics.stats(topic.physical_name)
-    place = max(stats, key=lambda queue: stats[queue].max_offset - stats[queue].min_offset)
-    held, name = stats[place].max_offset - stats[place].min_offset, f"{place.broker_name}:{place.queue_id}"
     (move,) = services.preview_reset(group, topic, begin, name).moves
     assert (move.current, move.target) == (stats[place].max_offset, stats[place].min_offset)
     assert services.reset_offset(actor, group, topic, begin, name) == {name: stats[place].min_offset}
@@ -149,14 +157,6 @@ def test_messages_are_sent_found_and_received_and_their_group_is_moved(
         eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 60)
         assert {one.queue for one in again} == {place}
         assert len(again) == held
-        eventually(lambda: status.clients_of(group), 20)
-        if Capability.QUEUE_RESETS in admin.capabilities.by_broker()[place.broker_name]:
-            assert services.reset_offset(actor, group, topic, "begin", name) == {name: stats[place].min_offset}
-            eventually(lambda: len(again) == 2 * held, 60)
-            assert {one.queue for one in again} == {place}
-        else:
-            with pytest.raises(Refused, match="moves one queue only while no consumer of the group is online"):
-                services.reset_offset(actor, group, topic, begin, name)
 
 
 def _lag(admin: Admin, group: str, topic: str) -> int:
