@@ -189,7 +189,7 @@ class Actor:
             # A role has no groups of its own and acts by its policies: it counts as the account here.
             self.is_account or self.role is not None,
             regions.default(),
-            self._region_of(owner) if owner is not None and regions.are_several() else None,
+            region_of=self._region_of(owner) if owner is not None and regions.are_several() else None,
         )
 
     def _region_of(self, owner: Tenant) -> Callable[[str], str]:
