@@ -25,6 +25,7 @@ from brokercore.protocol.bodies.clients import (
     ConsumerConnection,
     ConsumeStatus,
     DirectResult,
+    ProducerInfo,
     RunningInfo,
     SubscriptionData,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "MessageSelector",
     "MessageView",
     "Producer",
+    "ProducerInfo",
     "PullResult",
     "PullStatus",
     "PushConsumer",

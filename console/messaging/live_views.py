@@ -1,9 +1,9 @@
-"""The messages of a topic as they come: a page, and what it asks for each second."""
+"""A topic as it is used now: its messages as they come, a page and what it asks for each second; and who sends them."""
 
 from __future__ import annotations
 
 from django import forms
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -12,9 +12,10 @@ from django.views.decorators.http import require_GET
 from brokercore.client.filtering import MessageFilter
 from console.accounts.http import Request
 from console.messaging import tail
+from console.messaging.producers import NEWEST, senders
 from console.messaging.queries import Source
 from console.topics import access as topics
-from console.web import streams
+from console.web import htmx, streams
 from console.web.languages import gettext_lazy
 
 _READ = "mq:SUB"
@@ -94,3 +95,19 @@ def news(request: Request, instance_id: str, name: str) -> HttpResponse:
     response["X-Gantry-Tail-Skipped"] = str(found.skipped)
     response[streams.FOLLOW] = f"{reverse('messaging.live_news', args=[instance_id, name])}?{query.urlencode()}"
     return response
+
+
+@require_GET
+def producers(request: Request, instance_id: str, name: str) -> HttpResponse:
+    """Who sends to a topic of the own account: the page, and its part that is asked for again."""
+    topic = topics.topic(request, instance_id, name, "mq:QueryTopic")
+    if topic.instance.tenant_id != request.actor.tenant.pk:
+        raise Http404("only the owner of a topic sees who sends to it")
+    context = {
+        "instance": topic.instance,
+        "topic": topic,
+        "tab": "producers",
+        "newest": NEWEST,
+        "senders": senders(topic),
+    }
+    return htmx.page(request, "messaging/producers.html", "messaging/_producers.html", context)

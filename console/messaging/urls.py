@@ -15,6 +15,7 @@ urlpatterns += [
     path("i/<str:instance_id>/topics/<str:name>/publish/", views.publish, name="messaging.publish"),
     path("i/<str:instance_id>/topics/<str:name>/live/", live_views.page, name="messaging.live"),
     path("i/<str:instance_id>/topics/<str:name>/live/news", live_views.news, name="messaging.live_news"),
+    path("i/<str:instance_id>/topics/<str:name>/producers/", live_views.producers, name="messaging.producers"),
     path("i/<str:instance_id>/topics/<str:name>/messages/<str:message_id>/", views.message, name="messaging.message"),
     path("i/<str:instance_id>/topics/<str:name>/messages/<str:message_id>/body", views.body, name="messaging.body"),
     path(

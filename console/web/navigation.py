@@ -77,7 +77,10 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 "stack-2",
                 "topics.list",
                 True,
-                ("topics.", "metrics.topic", "archive.topic", "messaging.publish", "messaging.live"),
+                (
+                    *("topics.", "metrics.topic", "archive.topic"),
+                    *(f"messaging.{page}" for page in ("publish", "live", "producers")),
+                ),
                 needs=("mq:QueryInstance", ""),
             ),
             _Item(

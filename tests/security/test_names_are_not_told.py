@@ -255,7 +255,7 @@ def test_who_publishes_by_a_grant_is_not_told_who_owns_a_full_topic(broker: Brok
 ASKED = {
     "instance/baseInfo": {}, "instance/update": {"instanceName": "x"}, "instance/delete": {},
     "topic/get": {"topic": "*"}, "topic/delete": {"topic": "*"}, "topic/update": {"topic": "*", "perm": "6"},
-    "topic/subDetail": {"topic": "*"}, "topic/listNames": {}, "topic/listInPage": {},
+    "topic/subDetail": {"topic": "*"}, "topic/producers": {"topic": "*"}, "topic/listNames": {}, "topic/listInPage": {},
     "topic/create": {"topic": "*", "orderType": "0", "remark": ""}, "group/list": {},
     "group/create": {"groupId": "GID_x", "remark": ""}, "empower/list": {"topic": "*"},
     "empower/create": {"topic": "*", "relation": "2", "empowerUser": "1"},

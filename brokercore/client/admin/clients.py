@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokercore.client.admin.base import Base, read
+from brokercore.client.admin.base import LARGE_MS, Base, read
 from brokercore.client.admin.messages import is_at
 from brokercore.client.errors import BrokerError, BrokerNotExist, ClientError, ConsumerNotOnline, SystemFault
 from brokercore.client.session import Call
@@ -10,8 +10,10 @@ from brokercore.protocol.bodies.clients import (
     Connection,
     ConsumerConnection,
     DirectResult,
+    ProducerInfo,
     RunningInfo,
     connections_from_json,
+    producers_from_json,
 )
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -56,6 +58,18 @@ class Clients:
                 raise result
             found |= {item.client_id: item for item in read(connections_from_json, result.body, call.address)}
         return list(found.values())
+
+    def all_producers(self) -> dict[str, list[ProducerInfo]]:
+        """The online clients of every producer group of the cluster, one entry for each broker they are connected to.
+
+        Raises RequestNotSupported where a broker is too old to tell (GET_ALL_PRODUCER_INFO), and NoPermission.
+        """
+        found: dict[str, list[ProducerInfo]] = {}
+        answers = self._base.ask(self._base.masters().values(), RequestCode.GET_ALL_PRODUCER_INFO, timeout_ms=LARGE_MS)
+        for address, response in answers.items():
+            for group, clients in read(producers_from_json, response.body, address).items():
+                found.setdefault(group, []).extend(clients)
+        return found
 
     def running_info(self, group: str, client_id: str, jstack: bool = False) -> RunningInfo:
         """What a consumer tells of itself, with stack traces when `jstack`. Raises ConsumerNotOnline."""

@@ -1,11 +1,11 @@
-"""Clients: what they say in heartbeats (34), what a broker knows of them (203, 204), what consumers tell (307, 309).
+"""Clients: what they say in heartbeats (34), what brokers know of them (203, 204, 328), what consumers tell (307, 309).
 
 A heartbeat says who a client is, what it produces for and what it subscribes to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -175,6 +175,46 @@ def connections_to_json(connections: list[Connection]) -> bytes:
 def connections_from_json(data: bytes) -> list[Connection]:
     """Read the answer of GET_PRODUCER_CONNECTION_LIST."""
     return [Connection.from_dict(item) for item in objects(read_object(data), "connectionSet")]
+
+
+class ProducerInfo(NamedTuple):
+    """One client that produces; `address` is ip:port, `last_seen_ms` the time of its last heartbeat (epoch ms)."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+    last_seen_ms: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "clientId": self.client_id,
+            "language": self.language,
+            "lastUpdateTimestamp": self.last_seen_ms,
+            "remoteIP": f"/{self.address}",
+            "version": self.version,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ProducerInfo:
+        return cls(
+            text(data, "clientId"),
+            text(data, "remoteIP").rpartition("/")[2],
+            text(data, "language"),
+            integer(data, "version"),
+            integer(data, "lastUpdateTimestamp"),
+        )
+
+
+def producers_to_json(producers: Mapping[str, Iterable[ProducerInfo]]) -> bytes:
+    """Answer of GET_ALL_PRODUCER_INFO: the clients of each producer group."""
+    return orjson.dumps({"data": {group: [item.to_dict() for item in items] for group, items in producers.items()}})
+
+
+def producers_from_json(data: bytes) -> dict[str, list[ProducerInfo]]:
+    """Read the answer of GET_ALL_PRODUCER_INFO."""
+    table = mapping(read_object(data), "data")
+    return {group: [ProducerInfo.from_dict(item) for item in objects(table, group)] for group in table}
 
 
 @dataclass(slots=True)

@@ -17,8 +17,10 @@ from brokercore.protocol.bodies.clients import (
     ConsumerConnection,
     ConsumerData,
     Heartbeat,
+    ProducerInfo,
     SubscriptionData,
     connections_to_json,
+    producers_to_json,
 )
 from brokercore.protocol.bodies.stats import offsets_from_json
 from brokercore.protocol.codes import RequestCode, ResponseCode
@@ -186,20 +188,20 @@ def producer_connections(broker: Broker, _connection: Connection, command: Comma
 
 def all_producers(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_ALL_PRODUCER_INFO."""
-    data = {
+    found = {
         group: [
-            {
-                "clientId": client.client_id,
-                "language": client.language,
-                "lastUpdateTimestamp": broker.wall_ms(client.last_seen),
-                "remoteIP": f"/{client.connection.address}",
-                "version": client.version,
-            }
+            ProducerInfo(
+                client.client_id,
+                client.connection.address,
+                client.language,
+                client.version,
+                broker.wall_ms(client.last_seen),
+            )
             for client in clients.values()
         ]
         for group, clients in broker.clients.producers.items()
     }
-    return command.response(_OK, body=orjson.dumps({"data": data}))
+    return command.response(_OK, body=producers_to_json(found))
 
 
 def _may_consume(caller: Caller, connection: Connection, data: ConsumerData) -> Generator[None, None, bool]:

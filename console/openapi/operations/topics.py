@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from console.messaging.status import online_subscribers
+from console.messaging.producers import senders
+from console.messaging.status import online_subscribers, release
 from console.openapi.envelope import Page, cut, milliseconds
 from console.openapi.operations import lookup
 from console.openapi.registry import (
@@ -90,6 +91,30 @@ class OnlineGroup(Result):
 class TopicSubDetail(Result):
     topic: str
     SubscriptionDataList: list[OnlineGroup]
+
+
+class ProducerDo(Result):
+    """ProducerDo."""
+
+    clientId: str = Field(description="As the client names itself; empty: no client of these addresses is known.")
+    online: bool = Field(description="A broker knows the client as connected.")
+    addresses: list[str] = Field(description="Address and port; of several that no client is known of, the host.")
+    language: str = Field(description="As the client says; empty while offline.")
+    version: str = Field(description="Release of the client library; empty while offline.")
+    groups: list[str] = Field(description="Producer groups of the account that it is in, or sent under by its traces.")
+    lastHeartbeat: int = Field(description="Milliseconds since the epoch; 0: not known.")
+    lastMessage: int = Field(description="Store time of its newest message, ms; 0: it sent none of the newest ones.")
+    messages: int = Field(description="How many of the newest messages are its own.")
+    tps: float | None = Field(description="Messages a second, of at most the last five minutes; null: not known.")
+
+
+class TopicProducers(Result):
+    """TopicProducers."""
+
+    topic: str
+    lookedAt: int = Field(description="Newest messages that were looked at: 32 of each queue at most.")
+    clientsTold: bool = Field(description="false: the brokers do not tell which clients are connected.")
+    ProducerList: list[ProducerDo]
 
 
 @operation(
@@ -220,6 +245,41 @@ def sub_detail(call: Call, parameters: TopicOnly) -> TopicSubDetail:
         for found in online_subscribers(call.actor, topic)
     ]
     return TopicSubDetail(topic=topic.name, SubscriptionDataList=rows)
+
+
+@operation(
+    "topic/producers",
+    service="Topic",
+    summary="Who sends to a topic",
+    description="By the newest messages of each queue and the clients that are connected: brokers know producers by "
+    "group alone. A client of RocketMQ 4 that has sent none of the newest messages is not among them. Own topics only.",
+    parameters=TopicOnly,
+    result=TopicProducers,
+    needs=("mq:QueryTopic",),
+    errors=("BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND"),
+    extension=True,
+)
+def producers(call: Call, parameters: TopicOnly) -> TopicProducers:
+    topic = lookup.topic(call, parameters.instanceId, parameters.topic, "mq:QueryTopic")
+    if topic.instance.tenant_id != call.actor.tenant.pk:
+        raise lookup.no_topic(topic.instance, topic.name)
+    known = senders(topic)
+    rows = [
+        ProducerDo(
+            clientId=one.client_id,
+            online=one.online,
+            addresses=list(one.addresses),
+            language=one.language,
+            version="" if one.version is None else release(one.version),
+            groups=list(one.groups),
+            lastHeartbeat=one.heartbeat_ms or 0,
+            lastMessage=one.message_ms or 0,
+            messages=one.messages,
+            tps=None if one.rate is None else round(one.rate, 3),
+        )
+        for one in known.found
+    ]
+    return TopicProducers(topic=topic.name, lookedAt=known.looked_at, clientsTold=known.told, ProducerList=rows)
 
 
 def _listed(call: Call, instance_id: str) -> Any:

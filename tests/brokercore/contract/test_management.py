@@ -83,6 +83,20 @@ def test_what_does_not_exist_is_said(cluster: Cluster) -> None:
     assert admin.clients.producers(group) == []
 
 
+def test_all_producers_are_told_with_their_addresses(cluster: Cluster) -> None:
+    topic = cluster.topic("produced", queues=1)
+    with cluster.producer() as producer:
+        producer.send(Message(topic, b"1"))
+        (message,) = cluster.admin.messages.between(cluster.physical(topic), 0, 2**62)
+        host, port = message.born_host
+
+        def known() -> list[str]:
+            told = [one for clients in cluster.admin.clients.all_producers().values() for one in clients]
+            return [one.client_id for one in told if one.address == f"{host}:{port}"]
+
+        assert eventually(known, 30)
+
+
 def test_a_group_that_may_not_consume_gets_nothing(cluster: Cluster) -> None:
     topic, group = cluster.topic("disabled", queues=1), cluster.group("disabled")
     with cluster.producer() as producer:

@@ -77,6 +77,7 @@ MATRIX: dict[str, str] = {
     "group/update":                           "! ? - - - - . .",
     "message/discardByIdInDLQ":               "! ? - - - - . .",
     "message/push":                           "! ? - - - - . .",
+    "topic/producers":                        "! ? - . . . . .",
     "organization/list":                      "! . . . . . . .",
     "resourceGroup/list":                     "! . . . . . . .",
     "inflow/list":                            "! . - - - - . .",
@@ -231,6 +232,8 @@ def _valid(stage: Stage, path: str) -> dict[str, str]:
         return {"instanceId": stage.instance_id, "groupId": "GID_orders", "deliveryOrderType": "Orderly"}
     if path == "message/discardByIdInDLQ":
         return {"InstanceId": stage.instance_id, "GroupId": "GID_orders", "MsgId": "0A0000010001189F0000000000000007"}
+    if path == "topic/producers":
+        return {"instanceId": stage.instance_id, "topic": "orders"}
     if path == "message/push":
         group = {"instanceId": stage.instance_id, "topic": "orders", "groupId": "GID_orders", "clientId": "nobody"}
         return group | {"msgId": "0A0000010001189F0000000000000007"}

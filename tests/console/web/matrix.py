@@ -241,6 +241,7 @@ MATRIX: list[Row] = [
     Row("messaging.publish", TOPIC, OPERATE),
     Row("messaging.live", TOPIC, OPERATE),
     Row("messaging.live_news", TOPIC, OPERATE),
+    Row("messaging.producers", TOPIC, LOOK),
     Row("messaging.message", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.body", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.track", (*TOPIC, "NOSUCHMESSAGE"), MISSING),

@@ -13,10 +13,13 @@ from brokercore.protocol.bodies.clients import (
     ConsumeStatus,
     DirectResult,
     Heartbeat,
+    ProducerInfo,
     RunningInfo,
     SubscriptionData,
     connections_from_json,
     connections_to_json,
+    producers_from_json,
+    producers_to_json,
 )
 from brokercore.protocol.bodies.config import (
     DataVersion,
@@ -122,6 +125,8 @@ def test_tables_come_back_as_they_were() -> None:
     assert group_table_from_json(group_rows_to_json({"g": groups["g"].to_json()}, DataVersion(1, 2))) == groups
     assert time_spans_from_json(time_spans_to_json(spans)) == spans
     assert connections_from_json(connections_to_json(connections)) == connections
+    producers = {"PG": [ProducerInfo("c", "1.2.3.4:5", "JAVA", 479, 1_795_244_731_204)], "empty": []}
+    assert producers_from_json(producers_to_json(producers)) == producers
     assert offsets_from_json(offsets_to_json({QUEUE: 5}, "messageQueueTable"), "messageQueueTable") == {QUEUE: 5}
 
 
