@@ -257,3 +257,22 @@ class DatabaseAccount(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class SavedView(models.Model):
+    """What a person filters a list by, how it is sorted and which columns are left out, under a name."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
+    list_name = models.CharField(max_length=90)
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=2000, blank=True, help_text="query of the list's address")
+    is_default = models.BooleanField(default=False, help_text="the list opens with it")
+    shared = models.BooleanField(default=False, help_text="offered to everybody of the account")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "list_name", "name"], name="saved_view_name_of_user_and_list")
+        ]
+
+    def __str__(self) -> str:
+        return self.name

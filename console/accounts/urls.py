@@ -11,7 +11,7 @@ from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as webauthn
 from django.urls import path
 
-from console.accounts.views import keys, policies, roles, security, single_sign_on, user_groups, users
+from console.accounts.views import keys, policies, roles, saved_views, security, single_sign_on, user_groups, users
 
 # /account/: the password
 urlpatterns = [
@@ -41,6 +41,12 @@ urlpatterns += [
     path("security/", security.index, name="accounts.security"),
     path("security/sessions/end-all", security.end_all, name="accounts.security_end_all"),
     path("security/sessions/<int:number>/end", security.end_session, name="accounts.security_end"),
+]
+# /views/: what people keep of lists
+urlpatterns += [
+    path("views/keep", saved_views.keep, name="accounts.saved_view_keep"),
+    path("views/<str:name>/", saved_views.index, name="accounts.saved_views"),
+    path("views/<str:name>/<int:number>", saved_views.change, name="accounts.saved_view_change"),
 ]
 # /login/: by the provider of an account
 urlpatterns += [

@@ -6,12 +6,12 @@ import django_tables2 as tables
 
 from console.alarms.models import Alarm, Recipient, Rule
 from console.web.languages import gettext_lazy, pgettext_lazy
-from console.web.paging import CellColumn, column
+from console.web.paging import CellColumn, NamedTable, column
 
 _NUMBER = column("num-cell num")
 
 
-class RuleTable(tables.Table):  # type: ignore[misc]
+class RuleTable(NamedTable):
     """Name, condition, whether it fires, and who is told."""
 
     name = CellColumn(template_name="alarms/_rule_cell.html", verbose_name=gettext_lazy("Rule"))
@@ -30,7 +30,7 @@ class RuleTable(tables.Table):  # type: ignore[misc]
         order_by = "name"
 
 
-class AlarmTable(tables.Table):  # type: ignore[misc]
+class AlarmTable(NamedTable):
     """What fired, when, and until when."""
 
     sentence = CellColumn(template_name="alarms/_alarm_cell.html", verbose_name=gettext_lazy("Alarm"), orderable=False)

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from console.accounts import saved_views
 from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.alarms import access, curves, figures, prometheus, queries, services
@@ -23,6 +24,7 @@ from console.web.paging import configured, search_text
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("alarms_AlarmTable")
 def alarm_list(request: Request) -> HttpResponse:
     tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
     context = _may(request.actor) | {
@@ -46,6 +48,7 @@ def alarm_acknowledge(request: Request, number: int) -> HttpResponse:
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("alarms_RuleTable")
 def rule_list(request: Request) -> HttpResponse:
     tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
     table = configured(request, RuleTable(queries.rules(tenant, text)))

@@ -13,14 +13,14 @@ from console.inflow.queries import standing, summary
 from console.pipelines.models import BUSY, Pipeline
 from console.pipelines.samples import Now
 from console.web.languages import gettext_lazy
-from console.web.paging import CellColumn, column
+from console.web.paging import CellColumn, NamedTable, column
 from console.web.templatetags.gantry import duration, number
 
 _NUMBER = column("num-cell")
 _DASH = "–"
 
 
-class TaskTable(tables.Table):  # type: ignore[misc]
+class TaskTable(NamedTable):
     """Name, state, source, sink, delay, rates and failed events."""
 
     name = CellColumn(template_name="inflow/_name_cell.html", verbose_name=gettext_lazy("Task"))

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics.inflow.webhook import Webhook
+from console.accounts import saved_views
 from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.feeds import queries as feeds
@@ -39,6 +40,7 @@ _ACTIONS = {"update": access.UPDATE, "delete": access.DELETE, "start": access.ST
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("inflow_TaskTable")
 def task_list(request: Request) -> HttpResponse:
     tenant = access.tasks(request, access.QUERY)
     text = search_text(request)

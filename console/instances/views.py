@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
-from console.accounts import downloads
+from console.accounts import downloads, saved_views
 from console.accounts import queries as account_queries
 from console.accounts.http import Request
 from console.instances import access, queries, services
@@ -27,6 +27,7 @@ from console.web.paging import configured, search_text
 
 
 @require_GET
+@saved_views.opens_with_default("instances_InstanceTable")
 def index(request: Request) -> HttpResponseBase:
     tenant = accounts.tenant(request, "mq:QueryInstance")
     text = search_text(request)

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import reswap, retarget
 
 from brokercore.client.errors import ClientError
+from console.accounts import saved_views
 from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.audit import record as audit
@@ -40,6 +41,7 @@ _DEFAULT = {"range": "3d"}
 
 
 @require_GET
+@saved_views.opens_with_default("messaging_Letters")
 def index(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     """The letters of a group by the time they died, newest first, or those with an id."""
     group = topics.group(request, instance_id, group_id, "mq:QueryMessage")

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from brokercore.smq.client import Delivered
 from brokercore.smq.wire.messages import MAX_BATCH
 from brokercore.smq.wire.queues import QueueState
-from console.accounts import downloads
+from console.accounts import downloads, saved_views
 from console.accounts.http import Request
 from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, lines
 from console.queues import access, queries, samples, services
@@ -49,6 +49,7 @@ _ACTIONS = {
 
 
 @require_GET
+@saved_views.opens_with_default("queues_QueueTable")
 def queue_list(request: Request) -> HttpResponseBase:
     tenant = access.queues(request, "mns:ListQueue")
     text = search_text(request)

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import downloads
+from console.accounts import downloads, saved_views
 from console.accounts import queries as account_queries
 from console.accounts.http import Request
 from console.instances import access as instances
@@ -45,6 +45,7 @@ _SUGGESTED_USERS = 300
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("topics_TopicTable")
 def topic_list(request: Request, instance_id: str) -> HttpResponseBase:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
@@ -137,6 +138,7 @@ def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("topics_GroupTable")
 def group_list(request: Request, instance_id: str) -> HttpResponseBase:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)

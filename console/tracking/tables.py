@@ -8,13 +8,13 @@ from django.utils.translation import gettext as _
 
 from console.tracking.models import TrackingTask
 from console.web.languages import gettext_lazy
-from console.web.paging import CellColumn, column
+from console.web.paging import CellColumn, NamedTable, column
 from console.web.templatetags.gantry import duration, number
 
 _NUMBER = column("num-cell")
 
 
-class TrackingTable(tables.Table):  # type: ignore[misc]
+class TrackingTable(NamedTable):
     """Name, state, source, tables, range, rate and lag."""
 
     name = CellColumn(template_name="tracking/_name_cell.html", verbose_name=gettext_lazy("Task"))

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics.errors import AnalyticsError
+from console.accounts import saved_views
 from console.accounts.http import Request
 from console.tracking import access, queries, retention, services
 from console.tracking.forms import ConnectionForm, EditForm, GroupForm, ResumeForm, TaskForm
@@ -35,6 +36,7 @@ _LOST = frozenset({"SLOT_LOST", "LOG_PURGED", "LOG_UNREADABLE", "SLOT_OTHER"})
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("tracking_TrackingTable")
 def task_list(request: Request) -> HttpResponse:
     tenant = access.tasks(request, access.QUERY)
     text = search_text(request)

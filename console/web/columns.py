@@ -1,5 +1,7 @@
 """Which columns of a list somebody wants to see: a cookie of the browser, one for each person who signs in there.
 
+The address of a list may say it instead, for this once: `?without=perm.queues`.
+
 It names what is left out, so that a column that a later release adds is seen. It decides nothing but what is shown: a
 visitor who writes it by hand gets another choice of the same columns.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 
 from console.web.htmx import HtmxRequest
 
@@ -19,8 +21,18 @@ _LONGEST = 3_000
 _YEAR = 365 * 24 * 3600
 
 
-def left_out(request: HttpRequest, name: str) -> frozenset[str]:
-    """The columns of the list `name` that the visitor wants not to see; none where nothing was chosen."""
+PARAMETER = "without"
+_MOST = 40
+
+
+def left_out(request: HttpRequest, name: str, query: QueryDict | None = None) -> frozenset[str]:
+    """The columns of the list `name` that the visitor wants not to see; none where nothing was chosen.
+
+    By the query of the request, or by `query`, where it tells them.
+    """
+    told = (request.GET if query is None else query).get(PARAMETER)
+    if told is not None:
+        return frozenset(one for one in told.split(".")[:_MOST] if _NAME.fullmatch(one))
     return frozenset(_choices(request).get(name, ()))
 
 

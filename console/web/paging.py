@@ -39,7 +39,21 @@ class ColumnChoice:
     is_shown: bool
 
 
-class ListTable(tables.Table):  # type: ignore[misc]
+class NamedTable(tables.Table):  # type: ignore[misc]
+    """A list of which people keep views (`console.accounts.saved_views`)."""
+
+    @property
+    def list_name(self) -> str:
+        """What views and a choice of columns are kept under: the app, and what it calls the list."""
+        return list_name(type(self))
+
+
+def list_name(kind: type[NamedTable]) -> str:
+    """As `NamedTable.list_name`, where there is no table yet."""
+    return f"{kind.__module__.split('.')[1]}_{kind.__name__}"
+
+
+class ListTable(NamedTable):
     """A list whose columns the visitor chooses, and which can be had as a file (`console.accounts.downloads`).
 
     The first column, and those without a title, always stand there. `file_columns` are the names in the first line of
@@ -49,12 +63,6 @@ class ListTable(tables.Table):  # type: ignore[misc]
     file_columns: ClassVar[tuple[str, ...]] = ()
     #: For the template, which draws other tables too.
     is_list = True
-
-    @property
-    def list_name(self) -> str:
-        """What the choice is kept under: the app, and what it calls the list."""
-        kind = type(self)
-        return f"{kind.__module__.split('.')[1]}_{kind.__name__}"
 
     def leave_out(self, names: frozenset[str]) -> None:
         """Show no column of these names; of a name that may not be left out, or that there is not, nothing becomes."""

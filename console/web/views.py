@@ -6,10 +6,11 @@ The sentence is shown by app.js as a notice.
 from __future__ import annotations
 
 import sys
+from urllib.parse import urlsplit, urlunsplit
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -33,7 +34,7 @@ def choose_columns(request: HtmxRequest) -> HttpResponse:
     """Keep which columns of a list the visitor wants to see, and go back to the list."""
     back = request.POST.get("next", "")
     local = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    response = redirect(back if local else "/")
+    response = redirect(_without_columns(back) if local else "/")
     wanted = set(request.POST.getlist("shown"))
     hidden = [] if "default" in request.POST else [one for one in request.POST.getlist("column") if one not in wanted]
     columns.choose(request, response, request.POST.get("list", ""), hidden)
@@ -50,6 +51,15 @@ def live(request: HtmxRequest) -> HttpResponseBase:
     if stream is None:
         return HttpResponse(status=204, headers={"Retry-After": "60"})
     return StreamAnswer(stream)
+
+
+def _without_columns(address: str) -> str:
+    """The address without the columns that it tells: what was chosen now counts."""
+    parts = urlsplit(address)
+    query = QueryDict(parts.query, mutable=True)
+    if query.pop(columns.PARAMETER, None) is None:
+        return address
+    return urlunsplit(parts._replace(query=query.urlencode()))
 
 
 def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import access, credentials, downloads, queries, services
+from console.accounts import access, credentials, downloads, queries, saved_views, services
 from console.accounts.forms import PasswordForm, ProfileForm, UserFilterForm, UserForm
 from console.accounts.http import Request
 from console.accounts.mfa import has_device
@@ -25,6 +25,7 @@ from console.web.paging import configured
 
 
 @require_GET
+@saved_views.opens_with_default("accounts_UserTable")
 def index(request: Request) -> HttpResponseBase:
     tenant = access.service(request, "ram", "ram:ListUsers", "user/*")
     form = UserFilterForm(request.GET, tenant=tenant)

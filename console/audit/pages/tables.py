@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import django_tables2 as tables
-
 from console.web.languages import gettext_lazy
-from console.web.paging import CellColumn
+from console.web.paging import CellColumn, NamedTable
 
 
-class EntryTable(tables.Table):  # type: ignore[misc]
+class EntryTable(NamedTable):
     """Who did what on which resource, with what result."""
 
     at = CellColumn(template_name="audit/_at_cell.html", verbose_name=gettext_lazy("When"), order_by=("at", "id"))

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from console.accounts import access
+from console.accounts import access, saved_views
 from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.audit import queries, record
@@ -27,6 +27,7 @@ _FORMATS = {"csv": (exports.as_csv, "text/csv; charset=utf-8"), "json": (exports
 
 
 @require_GET
+@saved_views.opens_with_default("audit_EntryTable")
 def index(request: Request) -> HttpResponse:
     tenant = access.service(request, "actiontrail", _READ)
     return _list(request, tenant, FilterForm(request.GET), "audit")
@@ -45,6 +46,7 @@ def export(request: Request, form: str) -> HttpResponse | StreamingHttpResponse:
 
 
 @require_GET
+@saved_views.opens_with_default("audit_EntryTable")
 def platform_index(request: Request) -> HttpResponse:
     access.platform(request, _READ_PLATFORM, "audit")
     return _list(request, None, PlatformFilterForm(request.GET), "platform.audit")

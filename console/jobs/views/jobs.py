@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from console.accounts import downloads
+from console.accounts import downloads, saved_views
 from console.accounts.http import Request
 from console.jobs import access, figures, services
 from console.jobs.forms import JobForm
@@ -27,6 +27,7 @@ _EVENTS_SHOWN = 100
 
 @streams.part
 @require_GET
+@saved_views.opens_with_default("jobs_JobTable")
 def job_list(request: Request) -> HttpResponseBase:
     tenant = access.jobs(request, access.QUERY)
     text = search_text(request)

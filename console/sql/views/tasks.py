@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console import statements
-from console.accounts import downloads
+from console.accounts import downloads, saved_views
 from console.accounts.http import Request
 from console.catalog import access as catalog_access
 from console.catalog.file_downloads import attachment
@@ -72,6 +72,7 @@ class TaskTable(ListTable):
 
 
 @require_GET
+@saved_views.opens_with_default("sql_TaskTable")
 def tasks(request: Request) -> HttpResponseBase:
     catalog_access.pages(request)
     text, status = search_text(request), request.GET.get("status", "")

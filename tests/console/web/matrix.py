@@ -143,6 +143,21 @@ MATRIX: list[Row] = [
         "post",
         {"list": "topics_TopicTable", "column": "perm"},
     ),
+    Row("accounts.saved_views", ("topics_TopicTable",), OWN_SIGN_IN),
+    Row(
+        "accounts.saved_view_keep",
+        (),
+        Statuses(302, 302, 302, 302, 302, 302, 302),
+        "post",
+        {"list": "topics_TopicTable", "name": "mine", "next": "/?q=orders"},
+    ),
+    Row(
+        "accounts.saved_view_change",
+        ("topics_TopicTable", "1000"),
+        Statuses(302, 404, 404, 404, 404, 404, 404),
+        "post",
+        {"name": "mine"},
+    ),
     # Sign-in
     Row("account_login", (), Statuses(200, 302, 302, 302, 302, 302, 302)),
     Row("account_logout", (), Statuses(302, 200, 200, 200, 200, 200, 200)),
