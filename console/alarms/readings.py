@@ -19,8 +19,8 @@ from console.cluster import brokers
 from console.cluster.brokers import Health
 from console.instances.models import Cluster, Instance
 from console.messaging.status import clients_of
-from console.metrics.queries import messages_within, rates, topics_by_group
-from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
+from console.metrics.queries import delays_s, messages_within, rates
+from console.metrics.store import HOT_WINDOW_MS, HotSample
 from console.pipelines import samples
 from console.pipelines.models import Pipeline, State
 from console.rights import limits
@@ -84,22 +84,10 @@ class Readings:
         return dict(zip(names, found, strict=True))
 
     def delays_s(self, named: Named, behind: Mapping[str, int]) -> dict[str, float]:
-        """How old the oldest message is that each of these groups has not consumed, seconds, by their backlogs.
-
-        By what came: a group is behind by what its topics received since then. More than the hot window is told as
-        the window.
-        """
-        cluster = named.instance.cluster
-        topics = topics_by_group(cluster, [named.physical[name] for name in behind])
-        series = sorted({topic for of_group in topics.values() for topic in of_group})
-        begin = self.now_ms - HOT_WINDOW_MS
-        came = dict(
-            zip(series, Store(cluster.name).hot((f"in:{one}" for one in series), begin, self.now_ms), strict=True)
-        )
-        return {
-            name: age_s(_newest_first(came[topic] for topic in topics[named.physical[name]]), number, self.now_ms)
-            for name, number in behind.items()
-        }
+        """As `metrics.queries.delays_s`, by what people call the groups."""
+        names = {named.physical[name]: name for name in behind}
+        delays = delays_s(named.instance.cluster, {named.physical[name]: behind[name] for name in behind}, self.now_ms)
+        return {names[physical]: delay for physical, delay in delays.items()}
 
     def is_online(self, group: Group) -> bool:
         """Whether a client of the group is connected. Raises Unknown where the brokers do not tell, or too many are."""

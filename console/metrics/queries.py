@@ -11,7 +11,7 @@ import orjson
 
 from brokercore.names import dead_letter_topic, is_retry_topic
 from console.instances.models import Cluster
-from console.metrics.store import TICKS, Latest, Store, is_recent
+from console.metrics.store import HOT_WINDOW_MS, TICKS, HotSample, Latest, Store, is_recent
 from console.topics.live import Figure, GroupHour, Line, Rates
 from console.topics.models import Group
 
@@ -98,6 +98,29 @@ def has_consumed(cluster: Cluster, groups: Sequence[str]) -> bool:
 def messages_within(cluster: Cluster, series: Sequence[str], begin_ms: int, end_ms: int) -> list[int]:
     """Messages of each series (`in:<topic>`, `out:<topic>@<group>`) in the hot window with begin < time ≤ end."""
     return [sum(one.count for one in samples) for samples in Store(cluster.name).hot(series, begin_ms, end_ms)]
+
+
+def delays_s(cluster: Cluster, behind: Mapping[str, int], now_ms: int) -> dict[str, float]:
+    """How old the oldest message is that each of these groups has not consumed, seconds, by their backlogs.
+
+    By what came: a group is behind by what its topics received since then. More than the hot window is told as the
+    window.
+    """
+    topics = topics_by_group(cluster, list(behind))
+    series = sorted({topic for of_group in topics.values() for topic in of_group})
+    came = Store(cluster.name).hot([f"in:{one}" for one in series], now_ms - HOT_WINDOW_MS, now_ms)
+    of_topic = dict(zip(series, came, strict=True))
+    return {
+        group: _age_s([of_topic[topic] for topic in topics[group]], number, now_ms) for group, number in behind.items()
+    }
+
+
+def _age_s(came: Iterable[list[HotSample]], left: int, now_ms: int) -> float:
+    for sample in sorted((one for samples in came for one in samples), key=lambda one: -one.at_ms):
+        left -= sample.count
+        if left <= 0:
+            return max(0.0, (now_ms - sample.at_ms) / 1000 + sample.seconds)
+    return HOT_WINDOW_MS / 1000
 
 
 _HOUR_MS, _STEPS = 3_600_000, 30

@@ -33,7 +33,7 @@ from console.cluster import brokers
 from console.inflow import access as inflow
 from console.jobs import access as jobs
 from console.messaging.status import clients_of
-from console.metrics.queries import group_topics, messages_within, rates
+from console.metrics.queries import delays_s, group_topics, messages_within, rates
 from console.outbox.models import Notification, NotificationStatus
 from console.overview import queries
 from console.overview.queries import Behind
@@ -183,12 +183,15 @@ def _grown(group: Group, one: Behind) -> int | None:
 
 
 def _rates_of(one: Behind) -> str:
-    where = _("instance %(name)s") % {"name": one.group.instance.name}
-    return (
-        where
-        if one.out_tps is None
-        else _("consumes %(out_tps)s messages/s · %(where)s") % {"out_tps": f"{one.out_tps:,.4g}", "where": where}
-    )
+    """What it consumes, for how long its oldest message waits, and where it is."""
+    name = one.group.physical_name
+    delay = delays_s(one.group.instance.cluster, {name: one.backlog}, int(time.time() * 1000))[name]
+    told = []
+    if one.out_tps is not None:
+        told.append(_("consumes %(rate)s messages/s") % {"rate": f"{one.out_tps:,.4g}"})
+    told.append(_("the oldest waits %(waits)s") % {"waits": queries.waiting_words(delay)})
+    told.append(_("instance %(name)s") % {"name": one.group.instance.name})
+    return " · ".join(told)
 
 
 def _dead_letters(actor: Actor) -> Iterator[Trouble]:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from django.utils.translation import gettext as _
+
+from brokercore.client.errors import ClientError
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, tenant_resource
 from console.instances import queries
 from console.instances.models import Cluster, Instance
+from console.messaging.status import clients_of
+from console.messaging.templatetags.messages import duration
 from console.metrics import totals
-from console.metrics.queries import dead_letter_counts, group_hours, rates
+from console.metrics.queries import dead_letter_counts, delays_s, group_hours, rates
+from console.metrics.store import HOT_WINDOW_MS
 from console.metrics.totals import DAY_MS, Step, Totals, history
 from console.sql.models import QueryTask
 from console.sql.queries import visible_tasks
@@ -106,7 +114,8 @@ class Condition(Enum):
 class Behind:
     """A group and how many messages it is behind; messages a second that it consumes, None while that is not known.
 
-    `letters` are in its dead-letter queue. `last_hour` is None where it was not asked for.
+    `letters` are in its dead-letter queue. `last_hour` is None where it was not asked for, and so is `delay_s`, the
+    age of the oldest message that waits, and of a group that stands whether a client of it is connected.
     """
 
     group: Group
@@ -114,6 +123,18 @@ class Behind:
     out_tps: float | None
     letters: int = 0
     last_hour: GroupHour | None = None
+    delay_s: float | None = None
+    online: bool | None = None
+
+    @property
+    def words(self) -> str:
+        """What is said of it beside its name."""
+        return _("offline") if self.online is False else self.condition.words
+
+    @property
+    def waits(self) -> str:
+        """For how long its oldest message waits, as people say it; empty where none does or it is not known."""
+        return waiting_words(self.delay_s)
 
     @property
     def condition(self) -> Condition:
@@ -166,8 +187,27 @@ def backlogs(actor: Actor, most: int = _GROUPS) -> Backlogs:
     return Backlogs(behind, number, min(sampled, default=None), unsampled)
 
 
+def waiting_words(delay_s: float | None) -> str:
+    """A delay in words: `18 min 5 s`; what is longer than samples are kept is more than an hour."""
+    if delay_s is None:
+        return ""
+    return _("more than an hour") if delay_s * 1000 >= HOT_WINDOW_MS else duration(int(delay_s) * 1000)
+
+
+def _online(behind: Iterable[Behind]) -> dict[int, bool]:
+    """Whether clients of the groups that stand are connected, as far as the brokers of their cluster tell it."""
+    found: dict[int, bool] = {}
+    for one in behind:
+        if one.backlog and not one.out_tps:
+            try:
+                found[one.group.pk] = clients_of(one.group) is not None
+            except ClientError:
+                break  # the others would be waited for as long
+    return found
+
+
 def groups_by_backlog(actor: Actor) -> Backlogs:
-    """`backlogs`, with the dead letters and the last hour of each group."""
+    """`backlogs`, with the dead letters, the last hour and the delay of each group, and whether it is offline."""
     found = backlogs(actor)
     of_cluster: dict[Cluster, list[Behind]] = defaultdict(list)
     for one in found.behind:
@@ -176,9 +216,17 @@ def groups_by_backlog(actor: Actor) -> Backlogs:
     for cluster, some in of_cluster.items():
         hours = group_hours(cluster, {one.group.physical_name: one.backlog for one in some})
         letters, _ = dead_letter_counts(cluster, list(hours))
+        waiting = {one.group.physical_name: one.backlog for one in some if one.backlog}
+        delays, online = delays_s(cluster, waiting, int(time.time() * 1000)), _online(some)
         for one in some:
             name = one.group.physical_name
-            told[one.group.pk] = replace(one, letters=letters.get(name, 0), last_hour=hours[name])
+            told[one.group.pk] = replace(
+                one,
+                letters=letters.get(name, 0),
+                last_hour=hours[name],
+                delay_s=delays.get(name),
+                online=online.get(one.group.pk),
+            )
     return replace(found, behind=[told[one.group.pk] for one in found.behind])
 
 

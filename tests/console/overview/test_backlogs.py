@@ -8,12 +8,13 @@ import time
 import pytest
 from django.urls import reverse
 
+from brokercore.client.errors import BrokerUnreachable
 from console.accounts import services as accounts
 from console.accounts.models import Policy
 from console.metrics.store import Change, Latest, Store
 from console.overview import queries
 from console.topics.models import Group
-from tests.support.cast import PASSWORD, Cast, make_group, make_instance
+from tests.support.cast import PASSWORD, Cast, make_group, make_instance, make_topic
 
 
 @pytest.fixture
@@ -74,3 +75,45 @@ def test_without_a_sample_no_backlog_is_claimed_and_it_is_asked_for_soon(cast: C
 def test_before_there_is_a_group_the_part_is_there_and_fills_by_itself(cast: Cast) -> None:
     page = cast.client("alice").get("/").content.decode()
     assert "No group yet" in page and reverse("instances.overview_backlogs") in page
+
+
+def test_a_group_that_nobody_consumes_for_is_called_offline_and_told_how_long_it_waits(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance, "orders")
+    left, long = (make_group(cast.alice, cast.instance, f"GID_{name}") for name in ("left", "long"))
+    now_ms, store = int(time.time() * 1000), Store(cast.cluster.name)
+    change = Change(Latest(now_ms, 10.0, ["broker-a"], []))
+    change.backlog.update({left.physical_name: 30, long.physical_name: 5000})
+    for group in (left, long):
+        change.groups[group.physical_name] = b'{"%s":{}}' % topic.physical_name.encode()
+    with store.lease() as token:
+        assert store.commit(token, change)
+    store.add(now_ms - 17 * 60_000, 60.0, {f"in:{topic.physical_name}": (20, 60.0)})
+    store.add(now_ms - 2 * 60_000, 10.0, {f"in:{topic.physical_name}": (20, 10.0)})
+    told = {one.group.group_id: one for one in queries.groups_by_backlog(cast.actor("alice")).behind}
+    assert told["GID_left"].words == "offline"
+    assert told["GID_left"].delay_s == pytest.approx(18 * 60, abs=30)
+    assert told["GID_long"].waits == "more than an hour"
+    page = cast.client("alice").get(reverse("instances.overview_backlogs")).content.decode()
+    assert "the oldest waits 18 min" in page
+    assert '<span class="text-secondary">offline</span>' in page
+    page = cast.client("alice").get(reverse("instances.overview_attention")).content.decode()
+    assert "GID_left is offline and 30 messages wait" in page
+    assert "the oldest waits 18 min" in page
+
+
+def test_brokers_that_do_not_answer_are_asked_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [make_group(cast.alice, cast.instance, f"GID_{n}") for n in range(3)]
+    change = Change(Latest(int(time.time() * 1000), 10.0, ["broker-a"], []))
+    change.backlog.update({group.physical_name: 9 for group in groups})
+    with Store(cast.cluster.name).lease() as token:
+        assert Store(cast.cluster.name).commit(token, change)
+    asked = []
+
+    def silent(group: Group) -> None:
+        asked.append(group)
+        raise BrokerUnreachable("broker-a", "it does not answer")
+
+    monkeypatch.setattr(queries, "clients_of", silent)
+    found = queries.groups_by_backlog(cast.actor("alice"))
+    assert len(asked) == 1
+    assert {one.words for one in found.behind} == {"consumes nothing"}
