@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.http import Request
@@ -87,14 +88,18 @@ def keep(*, actor: Actor, name: str, list_name: str, query: str, is_default: boo
     """Keep a view under a name; the person's own of that name becomes this one. Raises Refused and PermissionDenied."""
     person, name = actor.person, _checked(name)
     if not _LIST.fullmatch(list_name):
-        raise Refused(_WRONG, "There is no such list.", "list")
+        raise Refused(_WRONG, _("There is no such list."), "list")
     if len(query) > LONGEST_QUERY:
-        raise Refused(_WRONG, f"A view has at most {LONGEST_QUERY:,} characters of filters.", "query")
+        raise Refused(
+            _WRONG, _("A view has at most %(most)s characters of filters.") % {"most": f"{LONGEST_QUERY:,}"}, "query"
+        )
     with transaction.atomic():
         mine = own(person, list_name).select_for_update()
         known = list(mine.values_list("name", flat=True))
         if name not in known and len(known) >= MOST:
-            raise Refused(_WRONG, f"You keep {MOST} views of this list, which is the most; delete one first.")
+            raise Refused(
+                _WRONG, _("You keep %(most)s views of this list, which is the most; delete one first.") % {"most": MOST}
+            )
         if is_default:
             mine.update(is_default=False)
         kept, is_new = SavedView.objects.update_or_create(
@@ -118,7 +123,9 @@ def change(*, actor: Actor, view: SavedView, name: str, is_default: bool, share:
             view.save(update_fields=["name", "is_default", "shared"])
             _record(actor, view, "update")
     except IntegrityError as error:
-        raise Refused(_WRONG, f"You have a view {view.name} of this list already.", "name") from error
+        raise Refused(
+            _WRONG, _("You have a view %(name)s of this list already.") % {"name": view.name}, "name"
+        ) from error
 
 
 def delete(*, actor: Actor, view: SavedView) -> None:
@@ -131,7 +138,9 @@ def delete(*, actor: Actor, view: SavedView) -> None:
 def _checked(name: str) -> str:
     name = " ".join(name.split())
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise Refused(_WRONG, f"A view's name has 1 to {LONGEST_NAME} printable characters.", "name")
+        raise Refused(
+            _WRONG, _("A view's name has 1 to %(most)s printable characters.") % {"most": LONGEST_NAME}, "name"
+        )
     return name
 
 

@@ -7,6 +7,7 @@ from console.alarms import views
 # /alarms/: what fires and what did, and the rules
 urlpatterns = [
     path("alarms/", views.alarm_list, name="alarms.list"),
+    path("alarms/acknowledge/", views.alarm_acknowledge_many, name="alarms.acknowledge_many"),
     path("alarms/<int:number>/acknowledge", views.alarm_acknowledge, name="alarms.acknowledge"),
     path("alarms/rules/", views.rule_list, name="alarms.rules"),
     path("alarms/rules/prometheus.yml", views.rules_prometheus, name="alarms.rules_prometheus"),

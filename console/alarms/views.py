@@ -9,6 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import saved_views
@@ -16,9 +17,9 @@ from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.alarms import access, curves, figures, prometheus, queries, services
 from console.alarms.forms import RecipientForm, RuleForm
-from console.alarms.models import Rule
+from console.alarms.models import Alarm, Rule
 from console.alarms.tables import AlarmTable, RecipientTable, RuleTable
-from console.web import deletion, forms, htmx, streams
+from console.web import bulk, deletion, forms, htmx, streams
 from console.web.paging import configured, search_text
 
 
@@ -27,8 +28,10 @@ from console.web.paging import configured, search_text
 @saved_views.opens_with_default("alarms_AlarmTable")
 def alarm_list(request: Request) -> HttpResponse:
     tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
-    context = _may(request.actor) | {
-        "firing": queries.firing(tenant),
+    firing, may = list(queries.firing(tenant)), _may(request.actor)
+    context = may | {
+        "firing": firing,
+        "bulk": _firing_bar(may, firing),
         "table": configured(request, AlarmTable(queries.history(tenant, text=text))),
         "q": text,
         "last_round_ms": queries.last_round_ms(),
@@ -44,6 +47,51 @@ def alarm_acknowledge(request: Request, number: int) -> HttpResponse:
     with forms.refusals_told(request):
         services.acknowledge(actor=request.actor, alarm=alarm)
     return htmx.done(request, "alarms.list")
+
+
+@require_POST
+def alarm_acknowledge_many(request: Request) -> HttpResponse:
+    """Acknowledge the alarms that were chosen of those that fire, each by itself."""
+    actor = request.actor
+    tenant = access.alarms(actor, access.ACKNOWLEDGE)
+
+    def find(keys: list[str]) -> list[bulk.Thing]:
+        numbers = [int(key) for key in keys if key.isascii() and key.isdecimal() and len(key) < 18]
+        return [
+            bulk.Thing(
+                str(one.pk),
+                one.sentence,
+                _("%(name)s sees to it.") % {"name": one.acknowledged_by} if one.acknowledged_at else "",
+            )
+            for one in queries.firing(tenant)
+            if one.pk in numbers
+        ]
+
+    def act(key: str) -> str:
+        if not (key.isascii() and key.isdecimal() and len(key) < 18):
+            raise Http404("no such alarm")
+        services.acknowledge(actor=actor, alarm=access.alarm(actor, int(key), access.ACKNOWLEDGE))
+        return ""
+
+    deed = bulk.Deed(
+        title=_("Acknowledge alarms"),
+        question=lambda n: ngettext("Acknowledge %(n)s alarm", "Acknowledge %(n)s alarms", n) % {"n": n},
+        back=reverse("alarms.list"),
+        find=find,
+        every=lambda _: [str(one.pk) for one in queries.firing(tenant)],
+        act=act,
+        warning=_("Everybody sees that you see to them."),
+    )
+    return bulk.answer(request, deed)
+
+
+def _firing_bar(may: dict[str, Any], firing: list[Alarm]) -> bulk.Bar | None:
+    """What is offered for alarms that fire and nobody sees to."""
+    open_ones = [one for one in firing if one.acknowledged_at is None]
+    if not may["may"]["acknowledge"] or len(open_ones) < 2:
+        return None
+    offer = bulk.Offer(_("Acknowledge"), reverse("alarms.acknowledge_many"), "check")
+    return bulk.Bar([offer], {one.pk: str(one.pk) for one in open_ones}, len(open_ones), "")
 
 
 @streams.part

@@ -9,6 +9,7 @@ urlpatterns = [
     path("i/<str:instance_id>/messages/", views.search, name="messaging.search"),
     path("i/<str:instance_id>/messages/topic-names", views.topic_names, name="messaging.topic_names"),
     path("i/<str:instance_id>/dead-letters/", views.dead_letter_index, name="messaging.dead_letter_index"),
+    path("i/<str:instance_id>/reset-offsets/", views.reset_many, name="messaging.reset_many"),
 ]
 # /i/<instance_id>/topics/<name>/
 urlpatterns += [

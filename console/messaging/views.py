@@ -9,7 +9,8 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from brokercore.client.errors import ClientError
 from console.accounts.actor import Actor
@@ -19,16 +20,18 @@ from console.instances import broker
 from console.instances.models import Instance
 from console.messaging import consumption, dead_letters, queries, records, services
 from console.messaging import trace as traces
-from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, ResetForm, TimeSearchForm
+from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, ResetForm, TargetForm, TimeSearchForm
 from console.messaging.queries import FOREVER_MS, Source
 from console.messaging.records import MessageRecord, Position
 from console.messaging.status import clients_of, diagnose, group_status, thread_stack, topics_by_backlog
 from console.messaging.tables import Letters, LettersTable
 from console.metrics.queries import dead_letter_counts
 from console.topics import access as topics
+from console.topics import many
 from console.topics.models import Group, Topic
 from console.topics.queries import visible_groups, visible_topics
-from console.web import forms, htmx, streams
+from console.web import bulk, forms, htmx, streams
+from console.web.errors import Refused
 from console.web.languages import gettext_lazy
 from console.web.paging import LazyRows, configured, search_text
 
@@ -309,12 +312,51 @@ def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     return forms.show_part(request, "messaging/reset.html", "messaging/_reset.html", form, context)
 
 
+@require_POST
+def reset_many(request: Request, instance_id: str) -> HttpResponse:
+    """Reset the offsets of many groups, each in all topics that it consumes and the visitor sees."""
+    actor = request.actor
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    form = many.chosen_form(TargetForm, request.POST)
+
+    def act(key: str) -> str:
+        group = many.group_of(actor, instance, key, many.RESET)
+        names = _visible(actor, group, topics_by_backlog(group))
+        if not names:
+            told = _("It consumes no topic that you see, so there is no offset to reset.")
+            raise Refused("BIZ_TOPIC_NOT_FOUND", told)
+        for name in names:
+            topic = visible_topics(actor, instance, _CHOSEN_TO["reset"]).get(name=name)
+            services.reset_offset(actor, group, topic, form.cleaned_data["target"])
+        return ", ".join(names)
+
+    deed = bulk.Deed(
+        title=_("Reset the offsets of groups"),
+        question=lambda n: (
+            ngettext("Reset the offsets of %(n)s group", "Reset the offsets of %(n)s groups", n) % {"n": n}
+        ),
+        warning=_(
+            "In every topic that the group consumes. Groups that are offline are moved too; online clients jump within "
+            "about ten seconds. Messages that wait for a retry are not touched."
+        ),
+        act=act,
+        form=form,
+        **many.groups(actor, instance, many.RESET),
+    )
+    return bulk.answer(request, deed)
+
+
 def _topics_of(actor: Actor, group: Group) -> list[str]:
     """The topics that the group consumes and the caller may see, largest backlog first; none in an outage."""
     try:
         consumed = topics_by_backlog(group)
     except ClientError:
         return []
+    return _visible(actor, group, consumed)
+
+
+def _visible(actor: Actor, group: Group, consumed: list[str]) -> list[str]:
+    """The names of those of these topics that the caller may see, in their order."""
     visible = visible_topics(actor, group.instance, _CHOSEN_TO["reset"]).filter(physical_name__in=consumed)
     names = dict(visible.values_list("physical_name", "name"))
     return [names[physical] for physical in consumed if physical in names]

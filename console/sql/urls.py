@@ -43,6 +43,7 @@ urlpatterns += [
 # /sql/tasks/
 urlpatterns += [
     path("sql/tasks/", tasks.tasks, name="sql.tasks"),
+    path("sql/cancel-statements/", tasks.cancel_many, name="sql.cancel_many"),
     path("sql/tasks/<str:task_id>/", tasks.task, name="sql.task"),
     path("sql/tasks/<str:task_id>/state", tasks.state, name="sql.state"),
     path("sql/tasks/<str:task_id>/pane", panes.pane, name="sql.pane"),

@@ -10,6 +10,11 @@ urlpatterns = [
     path("i/<str:instance_id>/create-topic/", views.topic_create, name="topics.create"),
     path("i/<str:instance_id>/groups/", views.group_list, name="groups.list"),
     path("i/<str:instance_id>/create-group/", views.group_create, name="groups.create"),
+    path("i/<str:instance_id>/delete-topics/", views.topic_delete_many, name="topics.delete_many"),
+    path("i/<str:instance_id>/set-modes/", views.topic_mode_many, name="topics.mode_many"),
+    path("i/<str:instance_id>/export-topics", views.topic_export_many, name="topics.export_many"),
+    path("i/<str:instance_id>/delete-groups/", views.group_delete_many, name="groups.delete_many"),
+    path("i/<str:instance_id>/export-groups", views.group_export_many, name="groups.export_many"),
 ]
 # /i/<instance_id>/topics/<name>/
 urlpatterns += [

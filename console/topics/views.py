@@ -22,7 +22,7 @@ from console.accounts.http import Request
 from console.instances import access as instances
 from console.instances.addresses import tcp_address
 from console.instances.snippets import snippets
-from console.topics import access, queries, services
+from console.topics import access, many, queries, services
 from console.topics import grants as grant_services
 from console.topics.forms import GrantForm, GroupForm, ModeForm, OrderForm, TopicForm
 from console.topics.live import delivery, group_hours, queue_rows, rates, subscribers, topic_hours
@@ -37,7 +37,7 @@ from console.topics.tables import (
     sortable_groups,
     sortable_topics,
 )
-from console.web import deletion, forms, htmx, streams
+from console.web import bulk, deletion, forms, htmx, streams
 from console.web.paging import configured, records, search_text
 
 _SUGGESTED_USERS = 300
@@ -57,6 +57,8 @@ def topic_list(request: Request, instance_id: str) -> HttpResponseBase:
     table.measure(shown)
     if table.shows("hour"):
         table.hours = topic_hours.get()(instance.cluster, [topic.physical_name for topic in shown])
+    total = table.page.paginator.count
+    table.bulk = many.topic_bar(request.actor, instance, shown, total, request.GET.urlencode())
     context = {
         "instance": instance,
         "table": table,
@@ -120,6 +122,31 @@ def topic_mode(request: Request, instance_id: str, name: str) -> HttpResponse:
     return htmx.done(request, "topics.detail", topic.instance.instance_id, topic.name)
 
 
+@require_POST
+def topic_delete_many(request: Request, instance_id: str) -> HttpResponse:
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    return bulk.answer(request, many.topic_deletion(request.actor, instance))
+
+
+@require_POST
+def topic_mode_many(request: Request, instance_id: str) -> HttpResponse:
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    form = many.chosen_form(ModeForm, request.POST)
+    return bulk.answer(request, many.topic_mode(request.actor, instance, form))
+
+
+@require_POST
+def topic_export_many(request: Request, instance_id: str) -> HttpResponseBase:
+    """The chosen topics as a file, as the list has it of all."""
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    text = many.text_of(request.POST.get("filters", "")) if request.POST.get("all") else ""
+    found = queries.visible_topics(request.actor, instance, text=text)
+    if not request.POST.get("all"):
+        found = found.filter(name__in=bulk.chosen(request))
+    table = TopicTable(found, instance=instance)
+    return downloads.csv(request, table, "topics.topic.export", f"topics-{instance_id}", instance_id)
+
+
 def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
     topic = access.topic(request, instance_id, name, "mq:DeleteTopic")
     wanted = deletion.Deletion(
@@ -146,9 +173,12 @@ def group_list(request: Request, instance_id: str) -> HttpResponseBase:
     table = configured(request, GroupTable(sortable_groups(request, instance, found), instance=instance))
     if downloads.is_wanted(request):
         return downloads.csv(request, table, "topics.group.export", f"groups-{instance_id}", instance_id)
-    table.measure(records(table))
+    shown = records(table)
+    table.measure(shown)
     if table.shows("hour"):
         table.hours = group_hours.get()(instance.cluster, table.rates.backlog)
+    total = table.page.paginator.count
+    table.bulk = many.group_bar(request.actor, instance, shown, total, request.GET.urlencode())
     context = {
         "instance": instance,
         "table": table,
@@ -221,6 +251,24 @@ def group_sharing(request: Request, instance_id: str, group_id: str) -> HttpResp
     )
     messages.success(request, said % {"group_id": group.group_id})
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
+
+
+@require_POST
+def group_delete_many(request: Request, instance_id: str) -> HttpResponse:
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    return bulk.answer(request, many.group_deletion(request.actor, instance))
+
+
+@require_POST
+def group_export_many(request: Request, instance_id: str) -> HttpResponseBase:
+    """The chosen groups as a file, as the list has it of all."""
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    text = many.text_of(request.POST.get("filters", "")) if request.POST.get("all") else ""
+    found = queries.visible_groups(request.actor, instance, text=text).select_related("creator")
+    if not request.POST.get("all"):
+        found = found.filter(group_id__in=bulk.chosen(request))
+    table = GroupTable(found, instance=instance)
+    return downloads.csv(request, table, "topics.group.export", f"groups-{instance_id}", instance_id)
 
 
 def group_delete(request: Request, instance_id: str, group_id: str) -> HttpResponse:

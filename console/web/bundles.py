@@ -22,7 +22,7 @@ BUNDLES = {
     "page.js": (
         "vendor/htmx-2.0.11/htmx.min.js",
         "vendor/idiomorph-0.7.4/idiomorph-ext.min.js",
-        *("js/texts.js", "js/live.js", "js/stream.js", "js/app.js", "js/dates.js", "js/go.js"),
+        *("js/texts.js", "js/live.js", "js/stream.js", "js/app.js", "js/bulk.js", "js/dates.js", "js/go.js"),
     ),
 }
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}

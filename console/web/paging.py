@@ -17,6 +17,7 @@ from django_tables2.data import TableListData
 from django_tables2.utils import OrderBy, OrderByTuple
 
 from console.web import columns
+from console.web.bulk import Bar
 from console.web.htmx import HtmxRequest
 
 PER_PAGE = 20
@@ -40,7 +41,10 @@ class ColumnChoice:
 
 
 class NamedTable(tables.Table):  # type: ignore[misc]
-    """A list of which people keep views (`console.accounts.saved_views`)."""
+    """A list of which people keep views (`console.accounts.saved_views`), and whose rows may be chosen (`bulk`)."""
+
+    #: What is offered for chosen rows; None where nothing is.
+    bulk: Bar | None = None
 
     @property
     def list_name(self) -> str:

@@ -10,6 +10,7 @@ from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import saved_views
@@ -45,7 +46,7 @@ def keep(request: Request) -> HttpResponse:
             is_default=bool(request.POST.get("default")),
             share=bool(request.POST.get("shared")),
         )
-        messages.success(request, f"The view {kept.name} is kept.")
+        messages.success(request, _("The view %(name)s is kept.") % {"name": kept.name})
     return redirect(back)
 
 

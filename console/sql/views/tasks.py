@@ -5,24 +5,29 @@ from __future__ import annotations
 import django_tables2 as tables
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from console import statements
 from console.accounts import downloads, saved_views
+from console.accounts.actor import Actor, dla_resource
 from console.accounts.http import Request
 from console.catalog import access as catalog_access
 from console.catalog.file_downloads import attachment
 from console.sql import access, queries, results, services
-from console.sql.models import QueryTask
+from console.sql.models import QueryTask, TaskStatus
 from console.sql.views import panes
-from console.web import exports, forms, htmx
+from console.web import bulk, exports, forms, htmx
+from console.web.errors import Refused
 from console.web.languages import gettext_lazy
-from console.web.paging import CappedPaginator, CellColumn, ListTable, column, configured, search_text
+from console.web.paging import CappedPaginator, CellColumn, ListTable, column, configured, records, search_text
 from console.web.templatetags.gantry import duration, number
 
 _NUMBER = column("num-cell")
@@ -80,8 +85,64 @@ def tasks(request: Request) -> HttpResponseBase:
     table = configured(request, TaskTable(found), paginator_class=CappedPaginator)
     if downloads.is_wanted(request):
         return downloads.csv(request, table, "sql.task.export", "tasks")
+    table.bulk = _bar(table, found, request)
     context = {"table": table, "q": text, "status": status, "statuses": queries.STATUSES}
     return htmx.page(request, "sql/tasks.html", "sql/_tasks.html", context)
+
+
+@require_POST
+def cancel_many(request: Request) -> HttpResponse:
+    """Cancel the statements that were chosen and run or wait still, each by itself."""
+    catalog_access.pages(request)
+    actor = request.actor
+
+    def find(keys: list[str]) -> list[bulk.Thing]:
+        found = queries.visible_tasks(actor).filter(pk__in=keys)
+        return [bulk.Thing(one.pk, f"{one.pk}: {one.statement[:80]}", _cancel_refusal(actor, one)) for one in found]
+
+    def every(filters: str) -> list[str]:
+        asked = QueryDict(filters)
+        text, status = str(asked.get("q", "")).strip()[:128], str(asked.get("status", ""))
+        return list(_moving(queries.search(actor, text, status)).values_list("pk", flat=True)[: bulk.MOST + 1])
+
+    def act(key: str) -> str:
+        if not services.cancel(actor, access.task(request, key)):
+            raise Refused("BIZ_FIELD_CHECK_INVALID", _("It has ended already."))
+        return ""
+
+    deed = bulk.Deed(
+        title=_("Cancel statements"),
+        question=lambda n: ngettext("Cancel %(n)s statement", "Cancel %(n)s statements", n) % {"n": n},
+        back=reverse("sql.tasks"),
+        find=find,
+        every=every,
+        act=act,
+        warning=_("One that waits ends at once, one that runs as soon as its worker has stopped it."),
+    )
+    return bulk.answer(request, deed)
+
+
+def _cancel_refusal(actor: Actor, task: QueryTask) -> str:
+    if task.ended:
+        return _("It has ended: %(status)s.") % {"status": task.status}
+    resource = dla_resource(actor.tenant, task.table_schema)
+    decision = actor.decide(services.CANCEL, resource, owner=task.tenant)
+    return "" if decision.allowed else _("Not allowed: %(reason)s.") % {"reason": decision.reason}
+
+
+def _moving(found: QuerySet[QueryTask]) -> QuerySet[QueryTask]:
+    """Those that run or wait."""
+    return found.filter(status__in=(TaskStatus.QUEUED, TaskStatus.RUNNING))
+
+
+def _bar(table: TaskTable, found: QuerySet[QueryTask], request: Request) -> bulk.Bar | None:
+    """What is offered for statements of the page that run or wait, and that the visitor may cancel."""
+    moving = [one for one in records(table) if not _cancel_refusal(request.actor, one)]
+    if not moving:
+        return None
+    offer = bulk.Offer(_("Cancel"), reverse("sql.cancel_many"), "player-stop")
+    keys = {one.pk: one.pk for one in moving}
+    return bulk.Bar([offer], keys, _moving(found).count(), request.GET.urlencode())
 
 
 @require_GET

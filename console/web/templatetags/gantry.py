@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext_lazy
 
 from console.web import zone
+from console.web.bulk import Bar
 from console.web.bundles import bundle_url
 from console.web.script_texts import texts
 from console.web.text import largest_unit
@@ -250,6 +251,12 @@ def choice_tag(choice: BoundWidget) -> SafeString:
     """One radio button or box of a group, with Tabler's class."""
     choice.data["attrs"]["class"] = "form-check-input"
     return choice.tag()
+
+
+@register.filter
+def picked_by(record: Any, bar: Bar) -> str:
+    """The key by which a row of a list is chosen (`console.web.bulk`); empty for one that cannot be."""
+    return bar.keys.get(getattr(record, "pk", None), "")
 
 
 @register.filter

@@ -59,6 +59,28 @@ def test_from_nothing_to_a_rule_that_tells_somebody(cast: Cast) -> None:
     }  # fmt: skip
 
 
+def test_several_that_fire_are_acknowledged_together_each_by_itself(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled
+) -> None:
+    make_rule(Condition.BACKLOG, threshold=100)
+    groups = [make_group(cast.alice, cast.instance, f"GID_{name}") for name in ("a", "b", "c")]
+    sampled(backlog=dict.fromkeys(groups, 500))
+    sampled.round()
+    first, second, third = Alarm.objects.order_by("pk")
+    act(cast, "alarms.acknowledge", first.pk)
+    listed = page(cast, "alarms.list")
+    assert 'name="pick"' in listed and f'value="{first.pk}" form="bulk"' not in listed
+    asked = act(cast, "alarms.acknowledge_many", pick=[first.pk, second.pk, third.pk]).content.decode()
+    assert "Acknowledge 2 alarms" in asked
+    assert "admin@acme sees to it." in asked
+    keys = f"{first.pk}\n{second.pk}\n{third.pk}\nnonsense"
+    done = act(cast, "alarms.acknowledge_many", keys=keys, confirmed="1").content.decode()
+    assert "2 done, 2 failed" in done
+    assert not Alarm.objects.filter(acknowledged_at=None).exists()
+    assert Entry.objects.filter(action="alarms.alarm.acknowledge").count() == 3
+    assert 'name="pick"' not in page(cast, "alarms.list")
+
+
 def test_what_fires_is_shown_and_acknowledged(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> None:
     make_rule(Condition.BACKLOG, threshold=100)
     group = make_group(cast.alice, cast.instance, "GID_pay")

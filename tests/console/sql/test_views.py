@@ -374,3 +374,24 @@ def test_another_tenant_cancels_nothing(cast: Cast, task: QueryTask) -> None:
     assert client_of(cast.charlie).post(reverse("sql.cancel", args=[task.pk])).status_code == 404
     task.refresh_from_db()
     assert task.status == TaskStatus.QUEUED
+
+
+def test_statements_that_run_or_wait_are_cancelled_together(alice: Client, cast: Cast, task: QueryTask) -> None:
+    other = services.submit(cast.alice, read("select 2"), "demo")
+    done = ended(services.submit(cast.alice, read("select 3"), "demo"))
+    page = alice.get(reverse("sql.tasks")).text
+    assert f'name="pick" value="{task.pk}"' in page
+    assert f'name="pick" value="{done.pk}"' not in page
+    assert "All 2 that the filters find" in page
+    url = reverse("sql.cancel_many")
+    page = alice.post(url, {"pick": [task.pk, done.pk]}).text
+    assert "Cancel 1 statement" in page
+    assert "It has ended: SUCCESS." in page
+    page = alice.post(url, {"all": "1", "filters": "q=select"}).text
+    assert "Cancel 2 statements" in page
+    page = alice.post(url, {"keys": f"{task.pk}\n{done.pk}\n{other.pk}\nno-such-task", "confirmed": "1"}).text
+    assert "2 done, 2 failed" in page
+    assert "It has ended already." in page
+    assert "It no longer exists." in page
+    assert set(QueryTask.objects.filter(pk__in=[task.pk, other.pk]).values_list("status", flat=True)) == {"CANCELLED"}
+    assert Entry.objects.filter(action="sql.query.cancel").count() == 2

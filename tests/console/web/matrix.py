@@ -223,6 +223,13 @@ MATRIX: list[Row] = [
     Row("topics.mode", TOPIC, CHANGE, "post", {"perm": "4"}),
     Row("topics.delete", TOPIC, OPERATE),
     Row("topics.delete", TOPIC, CHANGE, "post", {"name": "orders"}),
+    # Of chosen ones: the question is who sees the list's, and says of each thing whether it may be done
+    Row("topics.delete_many", OWN, LOOK, "post", {"pick": "orders"}),
+    Row("topics.mode_many", OWN, LOOK, "post", {"pick": "orders"}),
+    Row("topics.export_many", OWN, LOOK, "post", {"pick": "orders"}),
+    Row("groups.delete_many", OWN, LOOK, "post", {"pick": "GID_orders"}),
+    Row("groups.export_many", OWN, LOOK, "post", {"pick": "GID_orders"}),
+    Row("messaging.reset_many", OWN, LOOK, "post", {"pick": "GID_orders"}),
     # Groups
     Row("groups.list", OWN, LOOK),
     Row("groups.create", OWN, OPERATE),
@@ -370,6 +377,7 @@ MATRIX: list[Row] = [
     Row("tracking.group_delete", (*TRACKING, "readers"), CHANGE, "post", {"name": "readers"}),
     # Alarms: who may do everything with messages, and nothing else, neither sees nor makes them
     Row("alarms.list", (), ADMINISTER),
+    Row("alarms.acknowledge_many", (), ADMINISTER, "post", {"pick": "1000000"}),
     Row("alarms.acknowledge", ("alarm",), ADMINISTER_USER, "post"),
     Row("alarms.rules", (), ADMINISTER),
     Row("alarms.rule_create", (), ADMINISTER),
@@ -445,6 +453,7 @@ MATRIX: list[Row] = [
     Row("sql.pane", ("alices_task",), ALICES_TASK),
     Row("sql.rows", ("alices_task",), ALICES_TASK),
     Row("sql.plot", ("alices_task",), ALICES_TASK),
+    Row("sql.cancel_many", (), QUERY, "post", {"pick": "no-such-task"}),
     Row("sql.cancel", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
     Row("sql.again", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
     Row("sql.send_again", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
