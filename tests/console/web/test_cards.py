@@ -45,7 +45,7 @@ def test_a_row_is_a_card_on_a_phone_and_a_row_of_a_table_for_all_who_hear_it(pag
         page.locator(":is(.list-table, .list-table *):is(table, thead, tbody, tr, th, td):not([role])")
     ).to_have_count(0)
     expect(page.get_by_role("row")).to_have_count(3)
-    expect(page.get_by_role("columnheader")).to_have_count(8)
+    expect(page.get_by_role("columnheader")).to_have_count(9)
     right = row.locator(".num-cell").evaluate_all(ENDS)
     assert len(right) == 3 and len(set(right)) == 1, "numbers stand below each other"
 
@@ -65,7 +65,7 @@ def test_columns_are_chosen_in_a_menu_that_a_short_list_does_not_cut_off(page: P
     for title in ("Mode", "1 h", "Created"):
         page.get_by_label(title, exact=True).uncheck()
     page.get_by_role("button", name="Show these").click()
-    expect(page.get_by_role("columnheader")).to_have_count(5)
+    expect(page.get_by_role("columnheader")).to_have_count(6)
     with page.expect_download() as begun:
         page.get_by_role("link", name="CSV").click()
     assert re.fullmatch(r"topics-\w+-\d{8}T\d{6}Z\.csv", begun.value.suggested_filename)
