@@ -17,7 +17,6 @@ from console.accounts.actor import Actor, tenant_resource
 from console.instances import queries
 from console.instances.models import Cluster, Instance
 from console.messaging.status import clients_of
-from console.messaging.templatetags.messages import duration
 from console.metrics import totals
 from console.metrics.queries import dead_letter_counts, delays_s, group_hours, rates
 from console.metrics.store import HOT_WINDOW_MS
@@ -188,10 +187,12 @@ def backlogs(actor: Actor, most: int = _GROUPS) -> Backlogs:
 
 
 def waiting_words(delay_s: float | None) -> str:
-    """A delay in words: `18 min 5 s`; what is longer than samples are kept is more than an hour."""
+    """A delay in words, to the minute: `18 min`; what is longer than samples are kept is more than an hour."""
     if delay_s is None:
         return ""
-    return _("more than an hour") if delay_s * 1000 >= HOT_WINDOW_MS else duration(int(delay_s) * 1000)
+    if delay_s * 1000 >= HOT_WINDOW_MS:
+        return _("more than an hour")
+    return f"{int(delay_s)} s" if delay_s < 60 else f"{int(delay_s) // 60} min"
 
 
 def _online(behind: Iterable[Behind]) -> dict[int, bool]:

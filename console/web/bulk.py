@@ -116,7 +116,9 @@ def chosen(request: HtmxRequest) -> list[str]:
 
 def _keys(request: HtmxRequest, deed: Deed) -> list[str]:
     if "keys" in request.POST:
-        return list(dict.fromkeys(request.POST["keys"].split("\n")))[: MOST + 1] if request.POST["keys"] else []
+        # A browser sends the ends of lines as CR LF, whatever the page has.
+        lines = request.POST["keys"].replace("\r\n", "\n").split("\n")
+        return list(dict.fromkeys(filter(None, lines)))[: MOST + 1]
     if request.POST.get("all"):
         return deed.every(request.POST.get("filters", ""))[: MOST + 1]
     return chosen(request)[: MOST + 1]
