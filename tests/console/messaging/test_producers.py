@@ -88,7 +88,7 @@ def test_groups_of_other_accounts_and_namespaces_are_not_named(live: Live, cast:
     instance = live.instance
     name = instance.physical_name("GID_of_charlie")
     Group.objects.create(
-        instance=instance, group_id="GID_of_charlie", physical_name=name, owner=cast.charlie.tenant, shared=True
+        instance=instance, group_id="GID_of_charlie", physical_name=name, owner=cast.charlies.tenant, shared=True
     )
     for group in (name, "MQ_INST_1_Other%GID_x", "bare"):
         with producer(live, group, wrapped=False) as client:
