@@ -18,7 +18,7 @@ from console.instances import broker
 from console.instances.models import Instance
 from console.topics import access, queries, services
 from console.topics.forms import ModeForm
-from console.topics.models import Group, Topic
+from console.topics.models import Group, Topic, group_holder
 from console.web.bulk import MOST, Bar, Deed, Offer, Thing
 
 DELETE_TOPIC, UPDATE_TOPIC = "mq:DeleteTopic", "mq:UpdateTopic"
@@ -45,13 +45,14 @@ def _refusal(is_allowed: bool, reason: str, instance: Instance) -> str:
 
 def topic_bar(actor: Actor, instance: Instance, shown: Sequence[Topic], total: int, filters: str) -> Bar | None:
     """What may be done with topics of the page that is shown; None where it is nothing with any of them."""
+    places = {mq_resource(topic.physical_name): "" for topic in shown}
     offers = [
         offer
         for action, offer in (
             (UPDATE_TOPIC, Offer(_("Set mode"), _url("topics.mode_many", instance), "lock")),
             (DELETE_TOPIC, Offer(_("Delete"), _url("topics.delete_many", instance), "trash", is_dangerous=True)),
         )
-        if any(not topic_refusal(actor, topic, action) for topic in shown)
+        if not instance.cluster.read_only and actor.allowed(action, places, owner=instance.tenant)
     ]
     if not offers:
         return None
@@ -60,14 +61,18 @@ def topic_bar(actor: Actor, instance: Instance, shown: Sequence[Topic], total: i
 
 
 def group_bar(actor: Actor, instance: Instance, shown: Sequence[Group], total: int, filters: str) -> Bar | None:
-    """As `topic_bar`, of groups."""
+    """As `topic_bar`, of groups with their creators."""
+    holders = {}
+    for group in shown:
+        creator = "" if group.creator is None or group.creator.is_tenant_admin else group.creator.username
+        holders[mq_resource(group.physical_name)] = group_holder(actor.tenant.uid, creator, shared=group.shared)
     offers = [
         offer
         for action, offer in (
             (RESET, Offer(_("Reset offsets"), _url("messaging.reset_many", instance), "rotate-clockwise")),
             (DELETE_GROUP, Offer(_("Delete"), _url("groups.delete_many", instance), "trash", is_dangerous=True)),
         )
-        if any(not group_refusal(actor, group, action) for group in shown)
+        if not instance.cluster.read_only and actor.allowed(action, holders, owner=actor.tenant)
     ]
     if not offers:
         return None
