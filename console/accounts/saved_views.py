@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
@@ -37,7 +37,7 @@ _WRONG = "BIZ_FIELD_CHECK_INVALID"
 #: Of the page that is looked at, not of the list; and the search task of dead letters, which lives for minutes.
 _PASSING = frozenset({"page", "as", "task", "preview", _EVERYTHING})
 
-View = Callable[..., HttpResponseBase]
+_Answer = TypeVar("_Answer", bound=HttpResponseBase)
 
 
 def normal(query: str, left_out: frozenset[str] | None = None) -> str:
@@ -67,12 +67,12 @@ def shared(user: User, name: str) -> QuerySet[SavedView]:
     return others.select_related("user").order_by("name", "pk")[:MOST_SHARED]
 
 
-def opens_with_default(name: str) -> Callable[[View], View]:
+def opens_with_default(name: str) -> Callable[[Callable[..., _Answer]], Callable[..., _Answer]]:
     """For the view of a list: where its address says nothing, the list opens with the visitor's default view."""
 
-    def decorate(view: View) -> View:
+    def decorate(view: Callable[..., _Answer]) -> Callable[..., _Answer]:
         @wraps(view)
-        def opened(request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        def opened(request: Request, *args: Any, **kwargs: Any) -> Any:
             if request.method == "GET" and not request.GET and not htmx.is_fragment(request):
                 default = own(request.user, name).filter(is_default=True).first()
                 if default is not None and default.query:

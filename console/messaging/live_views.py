@@ -97,6 +97,7 @@ def news(request: Request, instance_id: str, name: str) -> HttpResponse:
     return response
 
 
+@streams.part
 @require_GET
 def producers(request: Request, instance_id: str, name: str) -> HttpResponse:
     """Who sends to a topic of the own account: the page, and its part that is asked for again."""
