@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
@@ -37,7 +36,7 @@ _WRONG = "BIZ_FIELD_CHECK_INVALID"
 #: Of the page that is looked at, not of the list; and the search task of dead letters, which lives for minutes.
 _PASSING = frozenset({"page", "as", "task", "preview", _EVERYTHING})
 
-_Answer = TypeVar("_Answer", bound=HttpResponseBase)
+_View = Callable[..., Any]
 
 
 def normal(query: str, left_out: frozenset[str] | None = None) -> str:
@@ -67,10 +66,10 @@ def shared(user: User, name: str) -> QuerySet[SavedView]:
     return others.select_related("user").order_by("name", "pk")[:MOST_SHARED]
 
 
-def opens_with_default(name: str) -> Callable[[Callable[..., _Answer]], Callable[..., _Answer]]:
+def opens_with_default(name: str) -> Callable[[_View], _View]:
     """For the view of a list: where its address says nothing, the list opens with the visitor's default view."""
 
-    def decorate(view: Callable[..., _Answer]) -> Callable[..., _Answer]:
+    def decorate(view: _View) -> _View:
         @wraps(view)
         def opened(request: Request, *args: Any, **kwargs: Any) -> Any:
             if request.method == "GET" and not request.GET and not htmx.is_fragment(request):
