@@ -22,11 +22,11 @@ from console.accounts.actor import Actor
 from console.adoption.patterns import matcher
 from console.alarms import counters
 from console.alarms.models import Alarm, Condition, Rule
-from console.alarms.readings import LIMITS, age_s, counter_of_account, counter_of_instance
+from console.alarms.readings import LIMITS, counter_of_account, counter_of_instance
 from console.instances.models import Cluster, Instance
 from console.metrics.curves import Series, count
 from console.metrics.flow import Asked, group_flow
-from console.metrics.queries import group_hours, rates, topics_by_group
+from console.metrics.queries import age_s, group_hours, rates, topics_by_group
 from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
 from console.pipelines import samples
 from console.pipelines.models import Kind, Pipeline

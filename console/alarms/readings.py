@@ -20,7 +20,6 @@ from console.cluster.brokers import Health
 from console.instances.models import Cluster, Instance
 from console.messaging.status import clients_of
 from console.metrics.queries import delays_s, messages_within, rates
-from console.metrics.store import HOT_WINDOW_MS, HotSample
 from console.pipelines import samples
 from console.pipelines.models import Pipeline, State
 from console.rights import limits
@@ -228,19 +227,6 @@ class Readings:
     def _groups(self) -> dict[int, dict[str, str]]:
         rows = Group.objects.filter(instance__tenant__in=_watching("group.")).order_by()
         return _by_instance(rows.values_list("instance_id", "group_id", "physical_name"))
-
-
-def age_s(came: Iterable[HotSample], waiting: int, at_ms: int) -> float:
-    """How old the oldest of so many messages was at a moment (epoch ms), seconds, by what had come, newest first."""
-    for sample in came:
-        waiting -= sample.count
-        if waiting <= 0:
-            return max(0.0, (at_ms - sample.at_ms) / 1000 + sample.seconds)
-    return HOT_WINDOW_MS / 1000
-
-
-def _newest_first(came: Iterable[list[HotSample]]) -> list[HotSample]:
-    return sorted((one for series in came for one in series), key=lambda one: -one.at_ms)
 
 
 def counter_of_instance(instance: Instance) -> str:

@@ -110,16 +110,19 @@ def delays_s(cluster: Cluster, behind: Mapping[str, int], now_ms: int) -> dict[s
     series = sorted({topic for of_group in topics.values() for topic in of_group})
     came = Store(cluster.name).hot([f"in:{one}" for one in series], now_ms - HOT_WINDOW_MS, now_ms)
     of_topic = dict(zip(series, came, strict=True))
-    return {
-        group: _age_s([of_topic[topic] for topic in topics[group]], number, now_ms) for group, number in behind.items()
+    newest_first = {
+        group: sorted((one for topic in topics[group] for one in of_topic[topic]), key=lambda one: -one.at_ms)
+        for group in behind
     }
+    return {group: age_s(newest_first[group], waiting, now_ms) for group, waiting in behind.items()}
 
 
-def _age_s(came: Iterable[list[HotSample]], left: int, now_ms: int) -> float:
-    for sample in sorted((one for samples in came for one in samples), key=lambda one: -one.at_ms):
-        left -= sample.count
-        if left <= 0:
-            return max(0.0, (now_ms - sample.at_ms) / 1000 + sample.seconds)
+def age_s(came: Iterable[HotSample], waiting: int, at_ms: int) -> float:
+    """How old the oldest of so many messages was at a moment (epoch ms), seconds, by what had come, newest first."""
+    for sample in came:
+        waiting -= sample.count
+        if waiting <= 0:
+            return max(0.0, (at_ms - sample.at_ms) / 1000 + sample.seconds)
     return HOT_WINDOW_MS / 1000
 
 
