@@ -25,9 +25,6 @@ SENTENCES = {
     Capability.POP: gettext_lazy(
         "The brokers of this cluster hand out no single messages, so that clients of gRPC cannot use them."
     ),
-    Capability.QUEUE_RESETS: gettext_lazy(
-        "The brokers of this cluster move one queue of a group only while no consumer of the group is online."
-    ),
     Capability.SQL_FILTERS: gettext_lazy("The brokers of this cluster filter by tag only, not by SQL92."),
 }
 """Access control stands on the page of the cluster, where it is told by its kind."""

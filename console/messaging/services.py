@@ -211,7 +211,7 @@ def _check(admin: Admin, group: Group, target: Target, queue: MessageQueue | Non
     if connection is not None and connection.message_model == "BROADCASTING":
         message = _("The group is in broadcasting mode: its offsets are kept by its clients and cannot be reset here.")
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "group_id")
-    if queue is not None and connection is not None and not _moves_queues(admin, queue):
+    if queue is not None and connection is not None and not group.instance.cluster.embedded:
         message = _("The broker %(broker)s moves one queue only while no consumer of the group is online.") % {
             "broker": queue.broker_name
         }
@@ -219,7 +219,10 @@ def _check(admin: Admin, group: Group, target: Target, queue: MessageQueue | Non
 
 
 def _moves_queues(admin: Admin, queue: MessageQueue) -> bool:
-    """Whether the queue's broker moves single queues itself, also under consumers that are online."""
+    """Whether the queue's broker moves single queues itself.
+
+    Of Apache's, consumers that are online have been seen to hear nothing of it: there the group has to be offline.
+    """
     return Capability.QUEUE_RESETS in admin.capabilities.by_broker().get(queue.broker_name, ())
 
 

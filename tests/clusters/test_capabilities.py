@@ -45,7 +45,6 @@ FEATURES = {
     "Delayed messages are taken back": Capability.RECALLS,
     "Clients of gRPC, by the cluster's own proxy": Capability.POP,
     "Filters by SQL92": Capability.SQL_FILTERS,
-    "One queue of a group is reset while consumers are online": Capability.QUEUE_RESETS,
     "Rights as accounts of `plain_acl.yml` (ACL 1.0)": Capability.ACL_1,
     "Rights as users and lists (ACL 2.0)": Capability.ACL_2,
 }
@@ -134,9 +133,8 @@ def test_the_table_of_versions_says_what_was_found(admin: Admin, apache: ApacheR
 
 def _can_be_switched_on(capability: Capability, admin: Admin) -> bool:
     """Whether the broker has what is off here: it lists its switch, or knows the requests about it."""
-    switches = {Capability.RECALLS: "recallMessageEnable", Capability.QUEUE_RESETS: "useServerSideResetOffset"}
-    if capability in switches:
-        return switches[capability] in admin.brokers.config("broker-a")
+    if capability is Capability.RECALLS:
+        return "recallMessageEnable" in admin.brokers.config("broker-a")
     if capability not in _REQUESTS:
         return False
     address = admin.brokers.masters()["broker-a"]

@@ -13,7 +13,6 @@ from analytics.pipelines import producers
 from analytics.sources import mq
 from analytics.specs import Column, TableSpec
 from brokercore.client import Admin, ConsumeResult, Message, MessageView, Producer, PushConsumer
-from brokercore.client.admin import Capability
 from brokercore.client.errors import GroupNotExist, TopicNotExist
 from console.adoption import services as adoption
 from console.adoption import worker
@@ -115,13 +114,8 @@ def test_messages_are_sent_found_and_received_and_their_group_is_moved(
         stats = admin.topics.stats(topic.physical_name)
         place = max(stats, key=lambda queue: stats[queue].max_offset - stats[queue].min_offset)
         held, name = stats[place].max_offset - stats[place].min_offset, f"{place.broker_name}:{place.queue_id}"
-        if Capability.QUEUE_RESETS in admin.capabilities.by_broker()[place.broker_name]:
-            assert services.reset_offset(actor, group, topic, "begin", name) == {name: stats[place].min_offset}
-            eventually(lambda: len(received) == 6 + held, 60)
-            assert {one.queue for one in received[6:]} == {place}
-        else:
-            with pytest.raises(Refused, match="moves one queue only while no consumer of the group is online"):
-                services.reset_offset(actor, group, topic, "begin", name)
+        with pytest.raises(Refused, match="moves one queue only while no consumer of the group is online"):
+            services.reset_offset(actor, group, topic, "begin", name)
     assert [connection.language for connection in online.connections] == ["PYTHON"]
     assert len(diagnosis.clients) == 1
     eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 20)

@@ -35,7 +35,7 @@ class Capability(StrEnum):
     SQL_FILTERS = "SQL filters"
     """Filters by SQL92 over properties."""
     QUEUE_RESETS = "queue resets"
-    """Moves one queue of a group whose consumers are online."""
+    """Moves one queue of a group itself: what is committed beside it would be undone by a reset that it still keeps."""
     ACL_1 = "ACL 1.0"
     """Holds requests against the accounts of `plain_acl.yml`."""
     ACL_2 = "ACL 2.0"
