@@ -12,6 +12,7 @@ from typing import Any
 
 from gantry_cli import config
 from gantry_cli.errors import UNREACHABLE, CliError
+from gantry_cli.texts import _
 
 FRESH_SECONDS = 3600
 """A document that is younger is not asked for again."""
@@ -88,20 +89,22 @@ def load(profile: config.Profile, *, offline: bool = False, renew: bool = False)
     try:
         return Catalog(json.loads(kept["document"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CliError(f"{profile.url} does not list its operations as Gantry does.", UNREACHABLE) from error
+        said = _("%(url)s does not list its operations as Gantry does.") % {"url": profile.url}
+        raise CliError(said, UNREACHABLE) from error
 
 
 def _renewed(profile: config.Profile, kept: dict[str, Any] | None, *, offline: bool) -> dict[str, Any]:
     from gantry_cli import transport  # httpx is slow to load, and completion has to be quick
 
     if offline:
-        raise CliError("No list of operations is stored yet.", UNREACHABLE)
+        raise CliError(_("No list of operations is stored yet."), UNREACHABLE)
     try:
         fetched = transport.fetch_document(profile, kept["etag"] if kept else "")
     except CliError as error:
         if kept is not None:
             return kept
-        raise CliError(f"{error.message} No list of its operations is stored either.", error.status) from error
+        said = _("%(error)s No list of its operations is stored either.") % {"error": error.message}
+        raise CliError(said, error.status) from error
     document = fetched.text or (kept or {}).get("document", "")
     return _keep(_file(profile), {"fetched_at": time.time(), "etag": fetched.etag, "document": document})
 
@@ -158,9 +161,10 @@ def _parameter(name: str, schema: dict[str, Any], required: bool) -> Parameter:
 
 
 def _rule(schema: dict[str, Any]) -> str:
-    said = [
-        f"{word} {schema[key]}"
-        for key, word in (("minimum", "at least"), ("maximum", "at most"), ("default", "default"))
-        if key in schema
-    ]
+    rules = (
+        ("minimum", _("at least %(value)s")),
+        ("maximum", _("at most %(value)s")),
+        ("default", _("default %(value)s")),
+    )
+    said = [rule % {"value": schema[key]} for key, rule in rules if key in schema]
     return ", ".join(said).replace("True", "true").replace("False", "false")

@@ -15,6 +15,8 @@ from gantry_cli import catalog, config, output
 from gantry_cli.catalog import Catalog, Operation, Parameter
 from gantry_cli.config import Profile
 from gantry_cli.errors import CliError
+from gantry_cli.helping import Command, Group
+from gantry_cli.texts import _
 
 OUTPUT = click.Choice(["table", "json"])
 _ALL = "_all"
@@ -39,17 +41,17 @@ def read_text(file: Path) -> str:
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{file} cannot be read: {error}.") from error
+        raise CliError(_("%(file)s cannot be read: %(error)s.") % {"file": file, "error": error}) from error
 
 
 def ask(question: str, *, possible: bool = True) -> None:
     """Go on only after a yes. Raises CliError where nobody can be asked, click.Abort after a no."""
     if not possible or not sys.stdin.isatty():
-        raise CliError("Confirmation is not possible here: give --yes to do it, or --dry-run to only see it.")
+        raise CliError(_("Confirmation is not possible here: give --yes to do it, or --dry-run to only see it."))
     click.confirm(question, abort=True)
 
 
-class Root(click.Group):
+class Root(Group):
     """Our own commands, and beside them the services of the server."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,14 +92,14 @@ class Root(click.Group):
             self.operations(ctx)
         except CliError as error:
             formatter.write_paragraph()
-            formatter.write_text(f"The services cannot be listed: {error.message}")
+            formatter.write_text(_("The services cannot be listed: %(error)s") % {"error": error.message})
 
 
-class Service(click.Group):
+class Service(Group):
     """The operations of one service."""
 
     def __init__(self, name: str, operations: Catalog) -> None:
-        super().__init__(name, help=f"Operations of {name}.")
+        super().__init__(name, help=_("Operations of %(name)s.") % {"name": name})
         self._operations = {operation.name: operation for operation in operations.of(name)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -114,11 +116,11 @@ def command_of(operation: Operation) -> click.Command:
     """The command that calls one operation."""
     parameters: list[click.Parameter] = [_option(parameter) for parameter in operation.parameters]
     if operation.paging:
-        parameters.append(click.Option(["--all", _ALL], is_flag=True, help="All pages, not only one."))
-    parameters.append(click.Option(["--output", "-o", _OUTPUT], type=OUTPUT, help="How to show the answer."))
+        parameters.append(click.Option(["--all", _ALL], is_flag=True, help=_("All pages, not only one.")))
+    parameters.append(click.Option(["--output", "-o", _OUTPUT], type=OUTPUT, help=_("How to show the answer.")))
     text = "\n\n".join(part for part in (operation.summary + ".", operation.description) if part)
-    epilog = "Errors: " + ", ".join(operation.errors) + "."
-    return click.Command(
+    epilog = _("Errors: %(symbols)s.") % {"symbols": ", ".join(operation.errors)}
+    return Command(
         operation.name,
         params=parameters,
         callback=_callback(operation),
@@ -148,7 +150,7 @@ def _option(parameter: Parameter) -> click.Option:
     kebab = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", parameter.name).lower()
     if kebab != parameter.name:
         names.append(f"--{kebab}")
-    file = "@file reads it from a file, @- from standard input" if parameter.is_long else ""
+    file = _("@file reads it from a file, @- from standard input") if parameter.is_long else ""
     said = ". ".join(part.rstrip(".") for part in (parameter.description, parameter.rule, file) if part)
     return click.Option(
         [*names, _variable(parameter)],
@@ -192,7 +194,7 @@ class LongText(click.ParamType[str]):
         try:
             return sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError, ValueError) as error:
-            self.fail(f"{place or 'nothing'} cannot be read: {error}.")
+            self.fail(_("%(file)s cannot be read: %(error)s.") % {"file": place or _("nothing"), "error": error})
 
 
 class Moment(click.ParamType[int]):
@@ -208,7 +210,8 @@ class Moment(click.ParamType[int]):
         try:
             moment = datetime.now(UTC) if text == "now" else datetime.fromisoformat(text)
         except ValueError:
-            self.fail(f"{text!r} is neither milliseconds since the epoch nor a time such as 2026-03-01T12:00.")
+            said = _("%(text)r is neither milliseconds since the epoch nor a time such as 2026-03-01T12:00.")
+            self.fail(said % {"text": text})
         return int(moment.timestamp() * 1000)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gantry_cli.errors import CliError
+from gantry_cli.texts import _
 
 DEFAULT_PROFILE = "default"
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -40,10 +41,11 @@ class Profile:
     def require_key(self) -> None:
         """Raise CliError when there is no AccessKey to sign with."""
         if not self.access_key_id or not self.access_key_secret:
-            raise CliError(
-                f"The profile {self.name} has no AccessKey: run `gantry configure`, or set GANTRY_ACCESS_KEY_ID and "
+            said = _(
+                "The profile %(name)s has no AccessKey: run `gantry configure`, or set GANTRY_ACCESS_KEY_ID and "
                 "GANTRY_ACCESS_KEY_SECRET."
             )
+            raise CliError(said % {"name": self.name})
 
 
 def config_file() -> Path:
@@ -64,8 +66,8 @@ def profile(name: str = "", url: str = "", region: str = "") -> Profile:
     wanted = name or os.environ.get("GANTRY_PROFILE", "")
     stored = read_profiles()
     if wanted and wanted not in stored:
-        listed = ", ".join(sorted(stored)) or "none"
-        raise CliError(f"There is no profile {wanted} in {config_file()}; there is: {listed}.")
+        said = {"name": wanted, "file": config_file(), "listed": ", ".join(sorted(stored)) or _("none")}
+        raise CliError(_("There is no profile %(name)s in %(file)s; there is: %(listed)s.") % said)
     found = stored.get(wanted or DEFAULT_PROFILE, Profile(wanted or DEFAULT_PROFILE))
     given = {key: os.environ[variable] for key, variable in ENVIRONMENT.items() if os.environ.get(variable)}
     if "access_key_id" in given and "security_token" not in given:
@@ -73,7 +75,7 @@ def profile(name: str = "", url: str = "", region: str = "") -> Profile:
     given |= {key: value for key, value in (("url", url), ("region", region)) if value}
     found = replace(found, **given)
     if not re.match(r"https?://[^/]", found.url):
-        raise CliError(f"The address {found.url} is not an http:// or https:// address.")
+        raise CliError(_("The address %(url)s is not an http:// or https:// address.") % {"url": found.url})
     return replace(found, url=found.url.rstrip("/"))
 
 
@@ -83,12 +85,13 @@ def read_profiles() -> dict[str, Profile]:
     try:
         mode = file.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise CliError(f"{file} holds secrets and others may read it: run `chmod 600 {file}`.")
+            said = _("%(file)s holds secrets and others may read it: run `chmod 600 %(file)s`.")
+            raise CliError(said % {"file": file})
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise CliError(f"{file} cannot be read: {error}.") from error
+        raise CliError(_("%(file)s cannot be read: %(error)s.") % {"file": file, "error": error}) from error
     entries = content.get("profiles", {})
     return {name: _profile(file, name, entry) for name, entry in entries.items()}
 
@@ -96,7 +99,8 @@ def read_profiles() -> dict[str, Profile]:
 def write_profile(new: Profile) -> Path:
     """Add or replace one profile; the file is its owner's alone. Returns the file."""
     if not _NAME.fullmatch(new.name):
-        raise CliError(f"{new.name!r} is not a valid profile name: letters, digits, - and _, at most 64.")
+        said = _("%(name)r is not a valid profile name: letters, digits, - and _, at most 64.")
+        raise CliError(said % {"name": new.name})
     profiles = read_profiles() | {new.name: new}
     file = config_file()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -113,10 +117,11 @@ def write_profile(new: Profile) -> Path:
 def _profile(file: Path, name: str, entry: Any) -> Profile:
     known = {f.name for f in fields(Profile)} - {"name"}
     if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
-        raise CliError(f"{file}: the profile {name} must be a table of texts.")
+        raise CliError(_("%(file)s: the profile %(name)s must be a table of texts.") % {"file": file, "name": name})
     unknown = sorted(set(entry) - known)
     if unknown:
-        raise CliError(f"{file}: the profile {name} has an unknown entry {unknown[0]}.")
+        said = {"file": file, "name": name, "entry": unknown[0]}
+        raise CliError(_("%(file)s: the profile %(name)s has an unknown entry %(entry)s.") % said)
     return Profile(name=name, **entry)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gantry_cli.texts import _
+
 REFUSED = 1
 """The server refused the call: a rule was broken, or something does not exist."""
 USAGE = 2
@@ -28,5 +30,6 @@ class ApiError(CliError):
 
     def __init__(self, symbol: str, message: str, request_id: str) -> None:
         status = DENIED if symbol.startswith("AUTH_") else REFUSED
-        super().__init__(f"{symbol}: {message} (request {request_id})", status)
+        said = {"symbol": symbol, "message": message, "request": request_id}
+        super().__init__(_("%(symbol)s: %(message)s (request %(request)s)") % said, status)
         self.symbol = symbol

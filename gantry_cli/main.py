@@ -15,8 +15,10 @@ from gantry_cli import config
 from gantry_cli.adoption import adopt
 from gantry_cli.commands import OUTPUT, Root
 from gantry_cli.errors import CliError
+from gantry_cli.helping import Command
 from gantry_cli.output import harmless
 from gantry_cli.state.commands import apply, export
+from gantry_cli.texts import _
 
 _DEMO = {
     "url": "console",
@@ -27,47 +29,52 @@ _DEMO = {
 """What demo.json calls the entries of a profile."""
 
 _HINTS = {
-    "bash": 'Put this into ~/.bashrc:  eval "$(gantry completion bash)"',
-    "zsh": 'Put this into ~/.zshrc:  eval "$(gantry completion zsh)"',
-    "fish": "Run:  gantry completion fish > ~/.config/fish/completions/gantry.fish",
+    "bash": _("Put this into %(file)s:  %(line)s") % {"file": "~/.bashrc", "line": 'eval "$(gantry completion bash)"'},
+    "zsh": _("Put this into %(file)s:  %(line)s") % {"file": "~/.zshrc", "line": 'eval "$(gantry completion zsh)"'},
+    "fish": _("Run:  %(line)s") % {"line": "gantry completion fish > ~/.config/fish/completions/gantry.fish"},
 }
 
-_EPILOG = (
+_EPILOG = _(
     "Exit statuses: 0 done, 1 refused by the server, 2 wrong command line or file, 3 key or permission, "
     "4 server not reachable, 5 apply stopped halfway."
 )
 
 
-@click.command()
-@click.option("--profile", "name", help="Name of the profile [GANTRY_PROFILE]; `default` unless given.")
-@click.option("--url", help="Address of the console.")
-@click.option("--region", help="Region.")
-@click.option("--access-key-id", help="ID of the AccessKey.")
-@click.option("--secret-stdin", is_flag=True, help="Read the secret from standard input instead of asking for it.")
-@click.option("--token", is_flag=True, help="Ask for a security token too, for a temporary key.")
-@click.option("--from-demo", type=click.Path(path_type=Path), help="Read everything from a demo.json.")
+@click.command(
+    cls=Command,
+    help=_("Store a profile: address of the console, region, AccessKey.")
+    + "\n\n"
+    + _("The secret is asked for and never shown; it cannot be given on the command line, where others could see it."),
+)
+@click.option("--profile", "name", help=_("Name of the profile [GANTRY_PROFILE]; `default` unless given."))
+@click.option("--url", help=_("Address of the console."))
+@click.option("--region", help=_("Region."))
+@click.option("--access-key-id", help=_("ID of the AccessKey."))
+@click.option("--secret-stdin", is_flag=True, help=_("Read the secret from standard input instead of asking for it."))
+@click.option("--token", is_flag=True, help=_("Ask for a security token too, for a temporary key."))
+@click.option("--from-demo", type=click.Path(path_type=Path), help=_("Read everything from a demo.json."))
 @click.pass_context
 def configure(context: click.Context, /, name: str | None, from_demo: Path | None, **given: Any) -> None:
-    """Store a profile: address of the console, region, AccessKey.
-
-    The secret is asked for and never shown; it cannot be given on the command line, where others could see it.
-    """
+    """`gantry configure`."""
     outer = context.find_root().params
     name = name or outer.get("profile") or config.DEFAULT_PROFILE
     given = {key: value or outer.get(key) for key, value in given.items()}
     new = _from_demo(name, from_demo) if from_demo else _asked(name, given)
     file = config.write_profile(new)
-    click.echo(f"Stored the profile {new.name} for {new.url} in {file}.")
+    said = {"name": new.name, "url": new.url, "file": file}
+    click.echo(_("Stored the profile %(name)s for %(url)s in %(file)s.") % said)
 
 
 def _from_demo(name: str, file: Path) -> config.Profile:
     try:
         demo = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(demo, dict) and _DEMO["access_key_id"] not in demo:
-            raise CliError(f"{file} has no AccessKey: make one on the page AccessKeys, then `gantry configure`.")
+            said = _("%(file)s has no AccessKey: make one on the page AccessKeys, then `gantry configure`.")
+            raise CliError(said % {"file": file})
         return config.Profile(name=name, **{key: str(demo[entry]) for key, entry in _DEMO.items()})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CliError(f"{file} cannot be read as a demo.json: {error!r}.") from error
+        said = _("%(file)s cannot be read as a demo.json: %(error)r.")
+        raise CliError(said % {"file": file, "error": error}) from error
 
 
 def _asked(name: str, given: dict[str, Any]) -> config.Profile:
@@ -79,27 +86,31 @@ def _asked(name: str, given: dict[str, Any]) -> config.Profile:
             return str(given[key] or getattr(known, key))
         return str(click.prompt(label, default=getattr(known, key) or None))
 
-    url, region, key_id = ask("url", "Address"), ask("region", "Region"), ask("access_key_id", "AccessKey ID")
+    url, region = ask("url", _("Address")), ask("region", _("Region"))
+    key_id = ask("access_key_id", _("AccessKey ID"))
     if not key_id:
-        raise CliError("The AccessKey ID is missing: give --access-key-id.")
-    secret = str(click.prompt("AccessKey secret", hide_input=True)) if interactive else sys.stdin.readline().strip()
+        raise CliError(_("The AccessKey ID is missing: give --access-key-id."))
+    secret = str(click.prompt(_("AccessKey secret"), hide_input=True)) if interactive else sys.stdin.readline().strip()
     if not secret:
-        raise CliError("There was no secret on standard input.")
-    token = str(click.prompt("Security token", hide_input=True)) if given["token"] else ""
+        raise CliError(_("There was no secret on standard input."))
+    token = str(click.prompt(_("Security token"), hide_input=True)) if given["token"] else ""
     return config.Profile(name, url, region, key_id, secret, token)
 
 
-@click.command(epilog=" · ".join(_HINTS.values()))
+@click.command(
+    cls=Command,
+    help=_("Print the completion script of a shell.")
+    + "\n\n"
+    + _("It completes from the stored list of operations and asks no server."),
+    epilog=" · ".join(_HINTS.values()),
+)
 @click.argument("shell", type=click.Choice(sorted(_HINTS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
-
-    It completes from the stored list of operations and asks no server.
-    """
+    """`gantry completion`."""
     found = get_completion_class(shell)
     if found is None:
-        raise click.ClickException(f"Completion for {shell} is not known.")
+        raise click.ClickException(_("Completion for %(shell)s is not known.") % {"shell": shell})
     click.echo(found(context.find_root().command, {}, "gantry", "_GANTRY_COMPLETE").source())
 
 
@@ -107,22 +118,28 @@ def _version() -> str:
     try:
         return version("gantry")
     except PackageNotFoundError:
-        return "not installed"
+        return _("not installed")
 
 
-@click.group(cls=Root, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--profile", help="Profile of the configuration file [GANTRY_PROFILE].")
-@click.option("--url", help="Address of the console [GANTRY_URL].")
-@click.option("--region", help="Region [GANTRY_REGION].")
-@click.option("--output", "-o", type=OUTPUT, help="How to show answers; a table unless said otherwise.")
+@click.group(
+    cls=Root,
+    help=_("The management API of Gantry on the command line.")
+    + "\n\n"
+    + _(
+        "`gantry configure` stores an AccessKey; `gantry SERVICE OPERATION --parameter value` calls any operation; "
+        "`gantry export` and `gantry apply` keep instances, topics, groups, grants, queues, SQL jobs and policies as a "
+        "file; `gantry adopt` gives names that a cluster has to an account, as they are."
+    ),
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--profile", help=_("Profile of the configuration file [GANTRY_PROFILE]."))
+@click.option("--url", help=_("Address of the console [GANTRY_URL]."))
+@click.option("--region", help=_("Region [GANTRY_REGION]."))
+@click.option("--output", "-o", type=OUTPUT, help=_("How to show answers; a table unless said otherwise."))
 @click.version_option(_version(), prog_name="gantry")
 def cli(profile: str | None, url: str | None, region: str | None, output: str | None) -> None:
-    """The management API of Gantry on the command line.
-
-    `gantry configure` stores an AccessKey; `gantry SERVICE OPERATION --parameter value` calls any operation;
-    `gantry export` and `gantry apply` keep instances, topics, groups, grants, queues, SQL jobs and
-    policies as a file; `gantry adopt` gives names that a cluster has to an account, as they are.
-    """
+    """`gantry`."""
 
 
 cli.add_command(configure)
@@ -143,7 +160,7 @@ def main() -> None:
     except CliError as error:
         _end(error.message, error.status)
     except (click.Abort, KeyboardInterrupt):
-        _end("Stopped.", 130)
+        _end(_("Stopped."), 130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away; Python would complain once more at its end
         sys.exit(141)

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from gantry_cli.texts import _
+
 _WIDEST = 60
 _MS_FROM, _MS_TO = 10**12, 10**13
 """Epoch milliseconds between 2001 and 2286; what is outside is shown as it is."""
@@ -23,7 +25,7 @@ def show(data: Any, form: str) -> None:
 def table(data: Any) -> str:
     """A list of objects as rows, one object as two columns, a list of texts one a line."""
     if data in (None, {}, []):
-        return "nothing" if data == [] else "done"
+        return _("nothing") if data == [] else _("done")
     if isinstance(data, list):
         rows = [row for row in data if isinstance(row, dict)]
         if len(rows) == len(data):
@@ -66,13 +68,14 @@ def _is_table(value: Any) -> bool:
 
 def _grid(rows: list[list[str]], *, head: bool) -> str:
     cut = [[text if len(text) <= _WIDEST or not head else text[: _WIDEST - 1] + "…" for text in row] for row in rows]
-    widths = [max(_width(row[i]) for row in cut) for i in range(len(cut[0]))]
-    lines = ["  ".join(t + " " * (w - _width(t)) for t, w in zip(row, widths, strict=True)).rstrip() for row in cut]
+    widths = [max(width(row[i]) for row in cut) for i in range(len(cut[0]))]
+    lines = ["  ".join(t + " " * (w - width(t)) for t, w in zip(row, widths, strict=True)).rstrip() for row in cut]
     if head:
         lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
 
 
-def _width(text: str) -> int:
+def width(text: str) -> int:
+    """The columns of a terminal that a text takes."""
     wide = sum(1 for c in text if unicodedata.east_asian_width(c) in "WF")
     return len(text) + wide - sum(1 for c in text if unicodedata.combining(c))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gantry_cli.errors import REFUSED, CliError
+from gantry_cli.texts import _, ngettext
 
 if TYPE_CHECKING:
     from gantry_cli.state.server import Server
@@ -25,12 +26,17 @@ def wait(server: Server, runs: Iterable[dict[str, Any]]) -> None:
         refused = _ended(server, run)["refused"]
         if refused:
             which = {"run": str(run["run"]), "state": "refused", "pageSize": str(_TOLD)}
-            told = [f"{row['name']}: {row['reason']}" for row in server.call("adoption/runNames", which)]
-            raise CliError(f"{refused} of {run['total']} names could not be taken. {' '.join(told)}", REFUSED)
+            told = [_("%(name)s: %(reason)s") % row for row in server.call("adoption/runNames", which)]
+            said = ngettext(
+                "%(refused)s of %(total)s name could not be taken.",
+                "%(refused)s of %(total)s names could not be taken.",
+                run["total"],
+            )
+            raise CliError(" ".join((said % {"refused": refused, "total": run["total"]}, *told)), REFUSED)
 
 
 def _ended(server: Server, run: dict[str, Any]) -> dict[str, Any]:
-    label = "Adopting" if run["purpose"] == "adopt" else "Forgetting"
+    label = _("Adopting") if run["purpose"] == "adopt" else _("Forgetting")
     told = ""
     with click.progressbar(length=run["total"], label=label, file=sys.stderr) as bar:
         while True:
@@ -40,5 +46,5 @@ def _ended(server: Server, run: dict[str, Any]) -> dict[str, Any]:
                 return now
             if now["error"] and now["error"] != told:
                 told = now["error"]
-                click.echo(f"\nWaiting for the cluster {now['cluster']}: {told}", err=True)
+                click.echo("\n" + _("Waiting for the cluster %(cluster)s: %(error)s") % now, err=True)
             time.sleep(_PAUSE_S)

@@ -14,6 +14,7 @@ import httpx
 
 from gantry_cli.config import Profile
 from gantry_cli.errors import UNREACHABLE, ApiError, CliError
+from gantry_cli.texts import _
 
 TIMEOUT_SECONDS = 60.0
 DOCUMENT_TIMEOUT_SECONDS = 10.0
@@ -52,7 +53,8 @@ def fetch_document(profile: Profile, etag: str = "") -> Fetched:
     if response.status_code == httpx.codes.NOT_MODIFIED:
         return Fetched("", etag)
     if response.status_code != httpx.codes.OK:
-        raise CliError(f"{profile.url} answers {response.status_code} for {DOCUMENT_PATH}: is it Gantry?", UNREACHABLE)
+        said = {"url": profile.url, "status": response.status_code, "path": DOCUMENT_PATH}
+        raise CliError(_("%(url)s answers %(status)s for %(path)s: is it Gantry?") % said, UNREACHABLE)
     return Fetched(response.text, response.headers.get("etag", ""))
 
 
@@ -66,9 +68,10 @@ def _send(profile: Profile, method: str, path: str, **options: Any) -> httpx.Res
     try:
         return _client().request(method, profile.url + path, **{"timeout": TIMEOUT_SECONDS, **options})
     except httpx.TimeoutException as error:
-        raise CliError(f"{profile.url} did not answer in time.", UNREACHABLE) from error
+        raise CliError(_("%(url)s did not answer in time.") % {"url": profile.url}, UNREACHABLE) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise CliError(f"{profile.url} cannot be reached: {error}.", UNREACHABLE) from error
+        said = {"url": profile.url, "error": error}
+        raise CliError(_("%(url)s cannot be reached: %(error)s.") % said, UNREACHABLE) from error
 
 
 def _envelope(profile: Profile, response: httpx.Response) -> dict[str, Any]:
@@ -78,7 +81,8 @@ def _envelope(profile: Profile, response: httpx.Response) -> dict[str, Any]:
         envelope = None
     if isinstance(envelope, dict) and isinstance(envelope.get("success"), bool):
         return envelope
-    raise CliError(f"{profile.url} answers {response.status_code} without an envelope: is it Gantry?", UNREACHABLE)
+    said = {"url": profile.url, "status": response.status_code}
+    raise CliError(_("%(url)s answers %(status)s without an envelope: is it Gantry?") % said, UNREACHABLE)
 
 
 def sign(parameters: Mapping[str, str], secret: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gantry_cli.state.files import AdoptionRule, Group, Instance, Topic
 from gantry_cli.state.steps import CREATE, DELETE, Call, Step, compared
+from gantry_cli.texts import _
 
 NAMES, ADOPTION_RULE = "names", "adoption rule"
 _MOST_CHARACTERS = 500_000
@@ -60,9 +61,9 @@ def _step(sign: str, operation: str, names: list[tuple[str, str]], cluster: str,
     calls: list[Call] = []
     for chunk in _chunks(keys):
         calls.append((operation, {"names": "\n".join(chunk)} | ({"cluster": cluster} if cluster else {})))
-    more = (f"and {len(keys) - _TOLD} more",) if len(keys) > _TOLD else ()
-    title = f"of the cluster, {len(keys)}" if sign == CREATE else f"that the cluster keeps, {len(keys)}"
-    return Step(sign, NAMES, title, tuple(calls), instance, (*keys[:_TOLD], *more))
+    more = (_("and %(count)s more") % {"count": len(keys) - _TOLD},) if len(keys) > _TOLD else ()
+    title = _("of the cluster, %(count)s") if sign == CREATE else _("that the cluster keeps, %(count)s")
+    return Step(sign, NAMES, title % {"count": len(keys)}, tuple(calls), instance, (*keys[:_TOLD], *more))
 
 
 def _chunks(keys: list[str]) -> Iterator[list[str]]:

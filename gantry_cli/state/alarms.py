@@ -16,8 +16,9 @@ import yaml
 
 from gantry_cli.errors import CliError
 from gantry_cli.state.inflow import variable_of
-from gantry_cli.state.reader import Reader, optional_number, optional_text
+from gantry_cli.state.reader import Reader, not_one_of, optional_number, optional_text
 from gantry_cli.state.steps import CHANGE, CREATE, DELETE, Ids, Late, Step, arrow, facts
+from gantry_cli.texts import _
 
 RULE, RECIPIENT = "alarm rule", "recipient of alarms"
 _BY_URL = ("webhook", "slack", "dingtalk", "feishu")
@@ -76,14 +77,16 @@ def read_recipient(reader: Reader, node: yaml.Node) -> AlarmRecipient:
     values = reader.mapping(node, needed=("name", "kind"), known=known)
     kind = reader.text(values["kind"])
     if kind not in _KINDS:
-        raise CliError(f"{reader.where(values['kind'])}: {kind!r} is not one of {', '.join(_KINDS)}.")
+        raise CliError(not_one_of(reader.where(values["kind"]), kind, _KINDS))
     address = optional_text(reader, values.get("address"))
     if kind in _BY_URL and address and not address.endswith(_ELSEWHERE):
         variable = variable_of(reader.text(values["name"]), prefix="GANTRY_ADDRESS_")
-        raise CliError(
-            f"{reader.where(values['address'])}: the URL of a {kind} lets anybody post, so no file has it; put it into "
-            f"the environment variable {variable}, and here scheme and host with {_ELSEWHERE} at the most."
+        said = _(
+            "%(where)s: the URL of a %(kind)s lets anybody post, so no file has it; put it into the environment "
+            "variable %(variable)s, and here scheme and host with %(elsewhere)s at the most."
         )
+        told = {"kind": kind, "variable": variable, "elsewhere": _ELSEWHERE}
+        raise CliError(said % {"where": reader.where(values["address"]), **told})
     return AlarmRecipient(
         name=reader.text(values["name"]),
         kind=kind,
@@ -253,7 +256,7 @@ def _shown(recipient: AlarmRecipient) -> dict[str, str]:
 def _id_of(name: str) -> Late:
     def find(ids: Ids) -> str:
         if name not in ids.instances:
-            raise CliError(f"There is no instance {name}.")
+            raise CliError(_("There is no instance %(name)s.") % {"name": name})
         return ids.instances[name]
 
     return find
@@ -263,10 +266,11 @@ def _of_environment(recipient: AlarmRecipient, what: str, variable: str) -> str:
     name = variable or variable_of(recipient.name, prefix=f"GANTRY_{what.upper()}_")
     found = os.environ.get(name, "")
     if not found:
-        raise CliError(
-            f"{recipient.where}: the {what} of the {RECIPIENT} {recipient.name} is needed, and no file has it; put it "
-            f"into the environment variable {name}."
+        said = _(
+            "%(where)s: the %(what)s of the recipient of alarms %(name)s is needed, and no file has it; put it into "
+            "the environment variable %(variable)s."
         )
+        raise CliError(said % {"where": recipient.where, "what": what, "name": recipient.name, "variable": name})
     return found
 
 
@@ -279,5 +283,6 @@ def _number(reader: Reader, node: yaml.Node | None) -> float:
         return 0.0
     value = reader.plain(node)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CliError(f"{reader.where(node)}: {reader.text(node)!r} is not a number.")
+        said = {"where": reader.where(node), "text": reader.text(node)}
+        raise CliError(_("%(where)s: %(text)r is not a number.") % said)
     return float(value)

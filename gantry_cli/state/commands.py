@@ -11,6 +11,7 @@ import click
 from gantry_cli import runs
 from gantry_cli.commands import ask, read_text
 from gantry_cli.errors import HALFWAY, CliError
+from gantry_cli.helping import Command
 from gantry_cli.output import harmless
 from gantry_cli.state import files
 from gantry_cli.state.document import text
@@ -19,9 +20,12 @@ from gantry_cli.state.inflow import GROUP, INFLOW, TRACKING
 from gantry_cli.state.plan import plan
 from gantry_cli.state.reader import refuse_twins
 from gantry_cli.state.server import Server, server_of
-from gantry_cli.state.steps import CREATE, DELETE, Ids, Step
+from gantry_cli.state.steps import CHANGE, CREATE, DELETE, Ids, Step
+from gantry_cli.texts import _, ngettext
 
-_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+_COLOURS = {CREATE: "green", CHANGE: "yellow", DELETE: "red"}
+_COUNTED = {"new": CREATE, "changed": CHANGE, "gone": DELETE}
+_DONE = {CREATE: _("created %(title)s"), CHANGE: _("changed %(title)s"), DELETE: _("deleted %(title)s")}
 _FORMS = click.Choice(["yaml", "json"])
 #: How long a change tracking task that was made a moment ago may take to connect, before an inflow task reads it.
 _PATIENCE_S = 60
@@ -29,71 +33,79 @@ _RUNS = frozenset({"adoption/adopt", "adoption/forget"})
 """What workers do, while the next step waits."""
 
 
-@click.command()
-@click.option("--instance", "instances", multiple=True, help="Only this instance, by name; may be given again.")
-@click.option("--policies/--no-policies", default=None, help="With the account's own policies; not with --instance.")
-@click.option(
-    "--queues/--no-queues", default=None, help="With the account's queues and their topics; not with --instance."
+@click.command(
+    cls=Command,
+    help=_("Print the account for `gantry apply`.")
+    + "\n\n"
+    + _(
+        "Instances, topics, groups, grants, queues, rules of buckets, SQL jobs, change tracking and inflow tasks, "
+        "alarms, and policies."
+    ),
 )
-@click.option("--buckets/--no-buckets", default=None, help="With the rules of buckets; not with --instance.")
+@click.option("--instance", "instances", multiple=True, help=_("Only this instance, by name; may be given again."))
+@click.option("--policies/--no-policies", default=None, help=_("With the account's own policies; not with --instance."))
+@click.option(
+    "--queues/--no-queues", default=None, help=_("With the account's queues and their topics; not with --instance.")
+)
+@click.option("--buckets/--no-buckets", default=None, help=_("With the rules of buckets; not with --instance."))
 @click.option(
     "--jobs/--no-jobs",
     default=None,
-    help="With the account's SQL jobs, their variables, and names of secrets; not with --instance.",
+    help=_("With the account's SQL jobs, their variables, and names of secrets; not with --instance."),
 )
 @click.option(
     "--inflow/--no-inflow",
     default=None,
-    help="With the account's change tracking and inflow tasks, without passwords; not with --instance.",
+    help=_("With the account's change tracking and inflow tasks, without passwords; not with --instance."),
 )
-@click.option("--alarms/--no-alarms", default=None, help="With alarm rules and who they tell; not with --instance.")
+@click.option("--alarms/--no-alarms", default=None, help=_("With alarm rules and who they tell; not with --instance."))
 @click.option("--format", "form", type=_FORMS, default="yaml", show_default=True)
 @click.pass_context
 def export(context: click.Context, /, instances: tuple[str, ...], form: str, **parts: bool | None) -> None:
-    """Print the account for `gantry apply`.
-
-    Instances, topics, groups, grants, queues, rules of buckets, SQL jobs, change tracking and inflow tasks, alarms, and
-    policies.
-    """
+    """`gantry export`."""
     server = server_of(context)
     unknown = sorted(set(instances) - set(server.instance_names())) if instances else []
     if unknown:
-        raise CliError(f"There is no instance {unknown[0]}.")
+        raise CliError(_("There is no instance %(name)s.") % {"name": unknown[0]})
     wanted = {name: not instances if given is None else given for name, given in parts.items()}
     read = [part for name, found in _PARTS.items() if wanted[name] for part in found]
     state = server.state(read, instances=instances or None)
     click.echo(text(state, form))
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    help=_("Bring the account to the state in FILE (- is standard input): show the plan, ask, then apply it.")
+    + "\n\n"
+    + _(
+        "A list that the file does not have stays unchanged. Applying a file twice changes nothing the second time; "
+        "after a failure midway, applying it again continues where it stopped."
+    ),
+)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--yes", "-y", is_flag=True, help="Do not ask before something is changed.")
-@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing.")
-@click.option("--prune", is_flag=True, help="Delete what the file's lists do not name; instances stay.")
-@click.option("--prune-instances", is_flag=True, help="With --prune: also instances, with all that is in them.")
+@click.option("--yes", "-y", is_flag=True, help=_("Do not ask before something is changed."))
+@click.option("--dry-run", is_flag=True, help=_("Show the plan and change nothing."))
+@click.option("--prune", is_flag=True, help=_("Delete what the file's lists do not name; instances stay."))
+@click.option("--prune-instances", is_flag=True, help=_("With --prune: also instances, with all that is in them."))
 @click.pass_context
 def apply(context: click.Context, /, file: Path, **options: bool) -> None:
-    """Bring the account to the state in FILE (- is standard input): show the plan, ask, then apply it.
-
-    A list that the file does not have stays unchanged. Applying a file twice changes nothing the second time; after a
-    failure midway, applying it again continues where it stopped.
-    """
+    """`gantry apply`."""
     prune, prune_instances = options["prune"], options["prune_instances"]
     if prune_instances and not prune:
-        raise CliError("--prune-instances needs --prune.")
+        raise CliError(_("--prune-instances needs --prune."))
     wanted = files.read(file, read_text(file))
     server = server_of(context)
     wanted = _placed(server, wanted)
     found = _found(server, wanted, everything=prune_instances)
     steps = plan(_with_clusters(server, wanted, found), found, prune=prune, prune_instances=prune_instances)
     if not steps:
-        click.echo("Nothing to do.")
+        click.echo(_("Nothing to do."))
         return
     _show(steps)
     if options["dry_run"]:
         return
     if not options["yes"]:
-        ask("Apply these changes?", possible=str(file) != "-")
+        ask(_("Apply these changes?"), possible=str(file) != "-")
     _do(server, steps)
 
 
@@ -139,8 +151,8 @@ def _with_clusters(server: Server, wanted: State, found: State) -> State:
             continue
         clusters = [row["cluster"] for row in server.call("cluster/list", region=one.region)]
         if len(clusters) != 1:
-            listed = ", ".join(clusters) or "none"
-            raise CliError(f"{one.where}: the instance {one.name} must name its cluster; there is: {listed}.")
+            said = {"where": one.where, "name": one.name, "listed": ", ".join(clusters) or _("none")}
+            raise CliError(_("%(where)s: the instance %(name)s must name its cluster; there is: %(listed)s.") % said)
         only[one.region] = clusters[0]
     instances = tuple(replace(i, cluster=only[i.region]) if i in new else i for i in wanted.instances or ())
     return replace(wanted, instances=instances)
@@ -149,7 +161,8 @@ def _with_clusters(server: Server, wanted: State, found: State) -> State:
 def _show(steps: list[Step]) -> None:
     previous = None
     for step in steps:
-        place = f"instance {step.instance}" if step.instance and step.kind != "instance" else ""
+        inside = step.instance and step.kind != "instance"
+        place = _("instance %(name)s") % {"name": step.instance} if inside else ""
         if place != previous and place:
             click.echo(harmless(place))
         previous = place
@@ -157,8 +170,8 @@ def _show(steps: list[Step]) -> None:
         click.secho(harmless(f"{indent}{step.sign} {step.title}"), fg=_COLOURS[step.sign])
         for line in step.details:
             click.echo(f"{indent}    {harmless(line)}")
-    counts = [sum(step.sign == sign for step in steps) for sign in _COLOURS]
-    click.echo("\n{} to create, {} to change, {} to delete.".format(*counts))
+    counts = {name: sum(step.sign == sign for step in steps) for name, sign in _COUNTED.items()}
+    click.echo("\n" + _("%(new)s to create, %(changed)s to change, %(gone)s to delete.") % counts)
 
 
 def _do(server: Server, steps: list[Step]) -> None:
@@ -167,15 +180,15 @@ def _do(server: Server, steps: list[Step]) -> None:
         try:
             _take(server, step, ids)
         except CliError as error:
-            rest = len(steps) - number
-            raise CliError(
-                f"{step.title}: {error.message} {number} of {len(steps)} steps are done, {rest} "
-                "are not; apply the file again to continue.",
-                HALFWAY if number else error.status,
-            ) from error
-        verb = "created" if step.sign == CREATE else "changed" if step.sign == "~" else "deleted"
-        click.echo(harmless(f"{verb} {step.title}"))
-    click.echo(f"Done: {len(steps)} step{'s' if len(steps) > 1 else ''}.")
+            said = _(
+                "%(title)s: %(error)s %(done)s of %(all)s steps are done, %(rest)s are not; apply the file again to "
+                "continue."
+            )
+            counts = {"done": number, "all": len(steps), "rest": len(steps) - number}
+            told = said % {"title": step.title, "error": error.message, **counts}
+            raise CliError(told, HALFWAY if number else error.status) from error
+        click.echo(harmless(_DONE[step.sign] % {"title": step.title}))
+    click.echo(ngettext("Done: %(count)s step.", "Done: %(count)s steps.", len(steps)) % {"count": len(steps)})
 
 
 def _take(server: Server, step: Step, ids: Ids) -> None:

@@ -16,6 +16,7 @@ from gantry_cli.errors import CliError
 from gantry_cli.state.alarms import AlarmRecipient, AlarmRule, read_recipient, read_rule
 from gantry_cli.state.inflow import InflowTask, TrackingTask, read_inflow_task, read_tracking_task
 from gantry_cli.state.reader import Reader, each, optional_number, optional_text
+from gantry_cli.texts import _
 
 ORDER_TYPES = {"normal": 0, "partitionally-ordered": 1, "globally-ordered": 2, "transactional": 4, "delayed": 5}
 AUTOMATIC = "automatic"
@@ -93,8 +94,11 @@ class AdoptionRule:
     @property
     def name(self) -> str:
         """What it says."""
-        but = f" but not {self.exclude}" if self.exclude else ""
-        return f"{self.include}{but}{f' ({self.kind}s)' if self.kind else ''}"
+        patterns = {"include": self.include, "exclude": self.exclude}
+        said = _("%(include)s but not %(exclude)s") % patterns if self.exclude else self.include
+        if not self.kind:
+            return said
+        return (_("%(patterns)s (topics)") if self.kind == "topic" else _("%(patterns)s (groups)")) % {"patterns": said}
 
 
 @dataclass(frozen=True)
@@ -253,15 +257,18 @@ def read(path: Path, text: str) -> State:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise CliError(f"{path}:{line}: {error.problem or 'this is not YAML'}.") from error
+        said = {"where": f"{path}:{line}", "problem": error.problem or _("this is not YAML")}
+        raise CliError(_("%(where)s: %(problem)s.") % said) from error
     except yaml.YAMLError as error:
-        raise CliError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
+        said = {"where": str(path), "problem": " ".join(str(error).split())}
+        raise CliError(_("%(where)s: this is not YAML: %(problem)s") % said) from error
     reader = Reader(str(path))
     if root is None:
-        raise CliError(f"{path}: the file is empty.")
+        raise CliError(_("%(where)s: the file is empty.") % {"where": path})
     values = reader.mapping(root, needed=("version",), known=tuple(LISTS))
     if reader.integer(values["version"]) != VERSION:
-        raise CliError(f"{reader.where(values['version'])}: the version must be {VERSION}.")
+        told = {"where": reader.where(values["version"]), "version": VERSION}
+        raise CliError(_("%(where)s: the version must be %(version)s.") % told)
     found: dict[str, Any] = {
         one.part: each(reader, values.get(name), one.read, lambda entry: str(entry.name), one.kind)
         for name, one in LISTS.items()
@@ -297,7 +304,10 @@ def _instance(reader: Reader, node: yaml.Node) -> Instance:
     adopted += [group.where for group in read.groups or () if group.adopted]
     adopted += [rule.where for rule in read.adoption_rules or ()]
     if adopted and read.independent_naming:
-        raise CliError(f"{adopted[0]}: names as a cluster has them need an instance with independentNaming: false.")
+        raise CliError(
+            _("%(where)s: names as a cluster has them need an instance with independentNaming: false.")
+            % {"where": adopted[0]}
+        )
     return read
 
 
@@ -305,7 +315,8 @@ def _adoption_rule(reader: Reader, node: yaml.Node) -> AdoptionRule:
     values = reader.mapping(node, needed=("include",), known=("exclude", "kind"))
     kind = optional_text(reader, values.get("kind"))
     if kind not in ("", "topic", "group"):
-        raise CliError(f"{reader.where(values['kind'])}: the kind is topic or group, not {kind!r}.")
+        said = {"where": reader.where(values["kind"]), "kind": kind}
+        raise CliError(_("%(where)s: the kind is topic or group, not %(kind)r.") % said)
     patterns = (optional_text(reader, values.get(name)) for name in ("include", "exclude"))
     include, exclude = (" ".join(text.replace(",", " ").split()) for text in patterns)
     return AdoptionRule(include, exclude, kind, where=reader.where(node))
@@ -328,10 +339,12 @@ def _grant(reader: Reader, node: yaml.Node) -> Grant:
     values = reader.mapping(node, needed=("relation",), known=("account", "user"))
     named = [kind for kind in ("account", "user") if kind in values]
     if len(named) != 1:
-        raise CliError(f"{reader.where(node)}: a grant names either an account or a user, by its ID.")
+        said = _("%(where)s: a grant names either an account or a user, by its ID.")
+        raise CliError(said % {"where": reader.where(node)})
     to = reader.text(values[named[0]])
     if not to.isascii() or not to.isdecimal():
-        raise CliError(f"{reader.where(values[named[0]])}: the ID of an account or a user is a number, not {to!r}.")
+        said = _("%(where)s: the ID of an account or a user is a number, not %(given)r.")
+        raise CliError(said % {"where": reader.where(values[named[0]]), "given": to})
     return Grant(to, named[0], reader.word(values["relation"], RELATIONS), reader.where(node))
 
 
@@ -339,7 +352,8 @@ def _group(reader: Reader, node: yaml.Node) -> Group:
     values = reader.mapping(node, needed=("groupId",), known=("remark", "deliveryOrder", "adopted"))
     order = reader.text(values["deliveryOrder"]) if "deliveryOrder" in values else AUTOMATIC
     if order not in DELIVERY_ORDERS:
-        raise CliError(f"{reader.where(node)}: {order!r} is none of {', '.join(DELIVERY_ORDERS)}.")
+        said = {"where": reader.where(node), "text": order, "words": ", ".join(DELIVERY_ORDERS)}
+        raise CliError(_("%(where)s: %(text)r is none of %(words)s.") % said)
     remark = optional_text(reader, values.get("remark"))
     adopted = "adopted" in values and reader.boolean(values["adopted"])
     return Group(reader.text(values["groupId"]), remark, order, adopted, reader.where(node))
@@ -384,7 +398,7 @@ def _rule(reader: Reader, node: yaml.Node) -> Rule:
     values = reader.mapping(node, needed=("name", "queue", "events"), known=("prefix", "suffix"))
     events = {reader.text(entry) for entry in reader.entries(values["events"])}
     if not events:
-        raise CliError(f"{reader.where(values['events'])}: a rule names at least one event.")
+        raise CliError(_("%(where)s: a rule names at least one event.") % {"where": reader.where(values["events"])})
     return Rule(
         reader.text(values["name"]),
         reader.text(values["queue"]),
@@ -409,9 +423,10 @@ def _job(reader: Reader, node: yaml.Node) -> Job:
     is_deployed = reader.boolean(values["deployed"]) if "deployed" in values else True
     text = reader.text(values["text"])
     if not text.strip():
-        raise CliError(f"{reader.where(values['text'])}: the text of a job is not empty.")
+        raise CliError(_("%(where)s: the text of a job is not empty.") % {"where": reader.where(values["text"])})
     if "draft" in values and not is_deployed:
-        raise CliError(f"{reader.where(values['draft'])}: the text of a job that is not deployed is its draft.")
+        said = _("%(where)s: the text of a job that is not deployed is its draft.")
+        raise CliError(said % {"where": reader.where(values["draft"])})
     draft = optional_text(reader, values.get("draft"))
     return Job(reader.text(values["name"]), text, is_deployed, "" if draft == text else draft, reader.where(node))
 
@@ -420,7 +435,8 @@ def _policy(reader: Reader, node: yaml.Node) -> Policy:
     values = reader.mapping(node, needed=("name", "document"), known=("description",))
     document = reader.plain(values["document"])
     if not isinstance(document, dict):
-        raise CliError(f"{reader.where(values['document'])}: the document of a policy is an object.")
+        said = _("%(where)s: the document of a policy is an object.")
+        raise CliError(said % {"where": reader.where(values["document"])})
     return Policy(
         reader.text(values["name"]), document, optional_text(reader, values.get("description")), reader.where(node)
     )

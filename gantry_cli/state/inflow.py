@@ -19,8 +19,23 @@ from typing import Any
 import yaml
 
 from gantry_cli.errors import CliError
-from gantry_cli.state.reader import Reader, each, optional_number, optional_text
-from gantry_cli.state.steps import CHANGE, CREATE, DELETE, Ids, Late, Step, arrow, compared, difference, facts, refuse
+from gantry_cli.state.reader import Reader, each, not_one_of, optional_number, optional_text
+from gantry_cli.state.steps import (
+    CHANGE,
+    CREATE,
+    DELETE,
+    Ids,
+    Late,
+    Step,
+    arrow,
+    compared,
+    difference,
+    facts,
+    field_of,
+    part_of,
+    refuse,
+)
+from gantry_cli.texts import _
 
 TRACKING, GROUP, INFLOW = "change tracking task", "consumer group", "inflow task"
 #: Days that events are kept when nothing is said.
@@ -83,7 +98,7 @@ def read_tracking_task(reader: Reader, node: yaml.Node) -> TrackingTask:
     )
     tls = optional_text(reader, values.get("tls")) or "off"
     if tls not in _ENCRYPTIONS:
-        raise CliError(f"{reader.where(values['tls'])}: {tls!r} is not one of {', '.join(_ENCRYPTIONS)}.")
+        raise CliError(not_one_of(reader.where(values["tls"]), tls, _ENCRYPTIONS))
     days = optional_number(reader, values.get("retentionDays"))
     return TrackingTask(
         name=reader.text(values["name"]),
@@ -113,7 +128,7 @@ def read_inflow_task(reader: Reader, node: yaml.Node) -> InflowTask:
     """A task of a file, of which the server judges all but the name. Raises CliError."""
     document = reader.plain(node)
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise CliError(f"{reader.where(node)}: an inflow task is an object with a name.")
+        raise CliError(_("%(where)s: an inflow task is an object with a name.") % {"where": reader.where(node)})
     return InflowTask(document["name"], document, reader.where(node))
 
 
@@ -152,7 +167,8 @@ def tracking_document(task: TrackingTask) -> dict[str, Any]:
 def new_tracking_task(task: TrackingTask) -> Iterator[Step]:
     """The steps to a task that there is not yet. Raises CliError without its password."""
     given = _parameters(task)
-    password = _password(task.password_variable or variable_of(task.name), task.where, f"the {TRACKING} {task.name}")
+    what = _("the change tracking task %(name)s") % {"name": task.name}
+    password = _password(task.password_variable or variable_of(task.name), task.where, what)
     calls = (("tracking/create", {"name": task.name, "kind": task.kind} | given | {"password": password}),)
     yield Step(CREATE, TRACKING, task.name, calls, details=facts(_shown({"kind": task.kind} | given)))
     yield from (_new_group(task, group) for group in task.groups or ())
@@ -162,13 +178,13 @@ def changed_tracking_task(task: TrackingTask, old: TrackingTask, *, prune: bool)
     """The steps from one task to another one. Raises CliError for what cannot be, or without a password."""
     for name in ("kind", "database"):
         if getattr(task, name) != getattr(old, name):
-            refuse(task.where, f"{name} of the {TRACKING} {task.name}", getattr(old, name), getattr(task, name))
+            refuse(task.where, field_of(name, TRACKING, task.name), getattr(old, name), getattr(task, name))
     before, given = _parameters(old), _parameters(task)
     changed = {name: value for name, value in given.items() if value != before[name]}
     if changed:
         details = tuple(arrow(name, _first_line(before[name]), _first_line(value)) for name, value in changed.items())
         if any(getattr(task, name) != getattr(old, name) for name in _TO_WHOM):
-            what = f"another server of the {TRACKING} {task.name}"
+            what = _("another server of the change tracking task %(name)s") % {"name": task.name}
             changed["password"] = _password(task.password_variable or variable_of(task.name), task.where, what)
         calls = (("tracking/update", {"task": old.task_id} | changed),)
         yield Step(CHANGE, TRACKING, task.name, calls, details=details)
@@ -184,7 +200,8 @@ def changed_tracking_task(task: TrackingTask, old: TrackingTask, *, prune: bool)
 
 def _unchanged_group(task: TrackingTask, group: ConsumerGroup, known: ConsumerGroup) -> tuple[Step, ...]:
     if known.account != group.account:
-        refuse(group.where, f"account of the {GROUP} {group.name} of {task.name}", known.account, group.account)
+        what = field_of("account", GROUP, part_of(group.name, task.name))
+        refuse(group.where, what, known.account, group.account)
     return ()
 
 
@@ -250,12 +267,12 @@ def _new_group(task: TrackingTask, group: ConsumerGroup) -> Step:
     given: dict[str, str | Late] = {"group": group.name, "account": group.account, "password": password}
     given["task"] = _id_of(task.name)
     calls = (("tracking/createGroup", given),)
-    return Step(CREATE, GROUP, f"{group.name} of {task.name}", calls, details=(f"account: {group.account}",))
+    return Step(CREATE, GROUP, part_of(group.name, task.name), calls, details=(f"account: {group.account}",))
 
 
 def _group_gone(task: TrackingTask, group: ConsumerGroup) -> Step:
     calls = (("tracking/deleteGroup", {"task": task.task_id, "group": group.name}),)
-    return Step(DELETE, GROUP, f"{group.name} of {task.name}", calls)
+    return Step(DELETE, GROUP, part_of(group.name, task.name), calls)
 
 
 def _id_of(name: str) -> Late:
@@ -264,16 +281,18 @@ def _id_of(name: str) -> Late:
 
 def _group_password(task: str, group: ConsumerGroup, where: str) -> str:
     variable = group.password_variable or variable_of(task, group.name)
-    return _password(variable, where, f"the {GROUP} {group.name} of {task}")
+    what = _("the consumer group %(name)s of %(task)s") % {"name": group.name, "task": task}
+    return _password(variable, where, what)
 
 
 def _password(variable: str, where: str, what: str) -> str:
     found = os.environ.get(variable, "")
     if not found:
-        raise CliError(
-            f"{where}: the password of {what} is needed, and no file has it; put it into the environment variable "
-            f"{variable}."
+        said = _(
+            "%(where)s: the password of %(what)s is needed, and no file has it; put it into the environment variable "
+            "%(variable)s."
         )
+        raise CliError(said % {"where": where, "what": what, "variable": variable})
     return found
 
 

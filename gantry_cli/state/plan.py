@@ -53,7 +53,21 @@ from gantry_cli.state.inflow import (
     new_tracking_task,
     tracking_task_gone,
 )
-from gantry_cli.state.steps import CHANGE, CREATE, DELETE, Call, Step, arrow, compared, difference, facts, refuse
+from gantry_cli.state.steps import (
+    CHANGE,
+    CREATE,
+    DELETE,
+    Call,
+    Step,
+    arrow,
+    compared,
+    difference,
+    facts,
+    field_of,
+    part_of,
+    refuse,
+)
+from gantry_cli.texts import _
 
 DEFAULT_TPS = 100_000
 # What depends on something comes behind it; room is made before something new needs it.
@@ -179,7 +193,7 @@ def _changed_instance(instance: Instance, known: Instance) -> Iterator[Step]:
     }
     for name, (old, new) in fixed.items():
         if new is not None and new != old:
-            refuse(instance.where, f"{name} of the instance {instance.name}", old, new)
+            refuse(instance.where, field_of(name, "instance", instance.name), old, new)
     if instance.remark is not None and instance.remark != known.remark:
         calls = (("instance/update", {"remark": instance.remark}),)
         details = (arrow("remark", known.remark, instance.remark),)
@@ -220,9 +234,9 @@ def _new_topic(instance: str, topic: Topic) -> Step:
 def _changed_topic(instance: str, topic: Topic, old: Topic) -> Iterator[Step]:
     if topic.order_type != old.order_type:
         words = (word(ORDER_TYPES, old.order_type), word(ORDER_TYPES, topic.order_type))
-        refuse(topic.where, f"orderType of the topic {topic.name}", *words)
+        refuse(topic.where, field_of("orderType", "topic", topic.name), *words)
     if topic.remark != old.remark:
-        refuse(topic.where, f"remark of the topic {topic.name}", old.remark, topic.remark)
+        refuse(topic.where, field_of("remark", "topic", topic.name), old.remark, topic.remark)
     if topic.perm != old.perm:
         calls = (("topic/update", {"topic": topic.name, "perm": str(topic.perm)}),)
         words = (word(PERMISSIONS, old.perm), word(PERMISSIONS, topic.perm))
@@ -235,7 +249,7 @@ def _grants(instance: str, topic: Topic, old: Topic, prune: bool) -> Iterator[St
 
     def change(grant: Grant, known: Grant) -> Iterator[Step]:
         if known.kind != grant.kind:
-            refuse(grant.where, f"the kind of {grant.to}", known.kind, grant.kind)
+            refuse(grant.where, _("kind of %(name)s") % {"name": grant.to}, known.kind, grant.kind)
         if known.relation != grant.relation:
             words = (word(RELATIONS, known.relation), word(RELATIONS, grant.relation))
             yield _grant(CHANGE, instance, topic, grant, arrow("relation", *words))
@@ -253,8 +267,10 @@ def _grant(sign: str, instance: str, topic: Topic, grant: Grant, detail: str) ->
     create = (operation, which | {"relation": str(grant.relation)})
     delete = ("empower/delete", which)
     calls = {CREATE: (create,), CHANGE: (delete, create), DELETE: (delete,)}[sign]
-    name = f"on {topic.name} to {grant.kind} {grant.to}"
-    return Step(sign, "grant", name, calls, instance, (detail,) if detail else ())
+    name = _("on %(topic)s to account %(to)s") if grant.kind == "account" else _("on %(topic)s to user %(to)s")
+    return Step(
+        sign, "grant", name % {"topic": topic.name, "to": grant.to}, calls, instance, (detail,) if detail else ()
+    )
 
 
 def _groups(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
@@ -264,7 +280,7 @@ def _groups(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
 
     def change(group: Group, old: Group) -> Iterator[Step]:
         if old.remark != group.remark:
-            refuse(group.where, f"remark of the group {group.group_id}", old.remark, group.remark)
+            refuse(group.where, field_of("remark", "group", group.group_id), old.remark, group.remark)
         if old.delivery_order != group.delivery_order:
             order = {"groupId": group.group_id, "deliveryOrderType": DELIVERY_ORDERS[group.delivery_order]}
             details = (arrow("deliveryOrder", old.delivery_order, group.delivery_order),)
@@ -369,7 +385,7 @@ def _subscriptions(topic: QueueTopic, old: QueueTopic, prune: bool) -> Iterator[
                 if value != getattr(known, name)
             )
             calls = (("queueTopic/setSubscription", {"topic": topic.name, "subscription": one.name} | given),)
-            yield Step(CHANGE, "subscription", f"{one.name} of {topic.name}", calls, details=details)
+            yield Step(CHANGE, "subscription", part_of(one.name, topic.name), calls, details=details)
 
     def gone(one: Subscription) -> Iterator[Step]:
         yield _subscription(DELETE, topic, one)
@@ -386,7 +402,7 @@ def _subscription(sign: str, topic: QueueTopic, one: Subscription) -> Step:
     delete = ("queueTopic/unsubscribe", which)
     calls = {CREATE: (create,), CHANGE: (delete, create), DELETE: (delete,)}[sign]
     details = () if sign == DELETE else facts({name: value for name, value in given.items() if value})
-    return Step(sign, "subscription", f"{one.name} of {topic.name}", calls, details=details)
+    return Step(sign, "subscription", part_of(one.name, topic.name), calls, details=details)
 
 
 def _new_bucket(bucket: Bucket) -> Iterator[Step]:
@@ -421,17 +437,18 @@ def _rule(sign: str, bucket: Bucket, rule: Rule) -> Step:
     delete = ("bucket/deleteRule", which)
     calls = {CREATE: (create,), CHANGE: (delete, create), DELETE: (delete,)}[sign]
     details = () if sign == DELETE else facts({name: value for name, value in given.items() if value})
-    return Step(sign, "rule", f"{rule.name} of {bucket.name}", calls, details=details)
+    return Step(sign, "rule", part_of(rule.name, bucket.name), calls, details=details)
 
 
 def _require_secrets(wanted: State, found: State) -> None:
     there = {secret.name for secret in found.job_secrets or ()}
     for secret in wanted.job_secrets or ():
         if secret.name not in there:
-            raise CliError(
-                f"{secret.where}: the secret {secret.name} is not there, and no file has its value; save it first, "
-                f"by `gantry job putSecret --secret {secret.name} --value @-` or on the page Secrets."
+            said = _(
+                "%(where)s: the secret %(name)s is not there, and no file has its value; save it first, by `gantry job "
+                "putSecret --secret %(name)s --value @-` or on the page Secrets."
             )
+            raise CliError(said % {"where": secret.where, "name": secret.name})
 
 
 def _new_variable(variable: Variable) -> Iterator[Step]:
@@ -456,7 +473,7 @@ def _new_job(job: Job) -> Iterator[Step]:
 def _changed_job(job: Job, old: Job) -> Iterator[Step]:
     """A job that runs goes on with its version: the new one runs from its next start on."""
     if old.is_deployed and not job.is_deployed:
-        refuse(job.where, f"the job {job.name}", "deployed", "not deployed")
+        refuse(job.where, _("job %(name)s") % {"name": job.name}, _("deployed"), _("not deployed"))
     if old != job:
         # What stays deployed is not deployed again, or a text that names something new would be judged for a draft.
         is_same = old.is_deployed and old.text == job.text
@@ -474,8 +491,8 @@ def _draft(job: Job) -> tuple[Call, ...]:
 
 
 def _text_of(job: Job) -> tuple[str, ...]:
-    draft = ("draft:", *job.draft.splitlines()) if job.draft else ()
-    return ("deployed" if job.is_deployed else "a draft", *job.text.splitlines(), *draft)
+    draft = (_("draft:"), *job.draft.splitlines()) if job.draft else ()
+    return (_("deployed") if job.is_deployed else _("a draft"), *job.text.splitlines(), *draft)
 
 
 def _new_policy(policy: Policy) -> Iterator[Step]:

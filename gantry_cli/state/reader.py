@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import yaml
 
 from gantry_cli.errors import CliError
+from gantry_cli.texts import _, kind_word
 
 _TAG = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -29,18 +30,19 @@ class Reader:
     def mapping(self, node: yaml.Node, *, needed: tuple[str, ...], known: tuple[str, ...]) -> dict[str, yaml.Node]:
         """The entries of an object, which has all of `needed`, and nothing but those and `known`."""
         if not isinstance(node, yaml.MappingNode):
-            raise CliError(f"{self.where(node)}: an object is expected here, with {', '.join(needed)}.")
+            said = {"where": self.where(node), "fields": ", ".join(needed)}
+            raise CliError(_("%(where)s: an object is expected here, with %(fields)s.") % said)
         found: dict[str, yaml.Node] = {}
         for key, value in node.value:
             name = self.text(key)
             if name in found:
-                raise CliError(f"{self.where(key)}: {name} appears twice.")
+                raise CliError(_("%(where)s: %(name)s appears twice.") % {"where": self.where(key), "name": name})
             if name not in needed + known:
-                raise CliError(f"{self.where(key)}: unknown field {name}{_guess(name, needed + known)}.")
+                raise CliError(_unknown(self.where(key), name, needed + known))
             found[name] = value
         missing = [name for name in needed if name not in found]
         if missing:
-            raise CliError(f"{self.where(node)}: {missing[0]} is missing.")
+            raise CliError(_("%(where)s: %(name)s is missing.") % {"where": self.where(node), "name": missing[0]})
         return found
 
     def entries(self, node: yaml.Node) -> list[yaml.Node]:
@@ -48,27 +50,28 @@ class Reader:
         if isinstance(node, yaml.ScalarNode) and node.tag == _TAG + "null":
             return []
         if not isinstance(node, yaml.SequenceNode):
-            raise CliError(f"{self.where(node)}: a list is expected here.")
+            raise CliError(_("%(where)s: a list is expected here.") % {"where": self.where(node)})
         return list(node.value)
 
     def text(self, node: yaml.Node) -> str:
         """A text as it is written; nothing is the empty one."""
         if not isinstance(node, yaml.ScalarNode):
-            raise CliError(f"{self.where(node)}: a text is expected here.")
+            raise CliError(_("%(where)s: a text is expected here.") % {"where": self.where(node)})
         return "" if node.tag == _TAG + "null" else str(node.value)
 
     def integer(self, node: yaml.Node) -> int:
         """A whole number."""
         text = self.text(node)
         if not _INTEGER.fullmatch(text):
-            raise CliError(f"{self.where(node)}: {text!r} is not a whole number.")
+            raise CliError(_("%(where)s: %(text)r is not a whole number.") % {"where": self.where(node), "text": text})
         return int(text)
 
     def boolean(self, node: yaml.Node) -> bool:
         """true or false."""
         text = self.text(node)
         if text not in ("true", "false"):
-            raise CliError(f"{self.where(node)}: {text!r} is neither true nor false.")
+            said = {"where": self.where(node), "text": text}
+            raise CliError(_("%(where)s: %(text)r is neither true nor false.") % said)
         return text == "true"
 
     def word(self, node: yaml.Node, words: dict[str, int]) -> int:
@@ -78,7 +81,7 @@ class Reader:
             return words[text]
         if _INTEGER.fullmatch(text) and int(text) in words.values():
             return int(text)
-        raise CliError(f"{self.where(node)}: {text!r} is not one of {', '.join(words)}.")
+        raise CliError(not_one_of(self.where(node), text, words))
 
     def plain(self, node: yaml.Node) -> Any:
         """The value as JSON knows it; what YAML takes for a date stays a text."""
@@ -96,9 +99,19 @@ class Reader:
         return float(text) if tag == "float" else text
 
 
-def _guess(name: str, known: tuple[str, ...]) -> str:
+def not_one_of(where: str, text: str, words: Iterable[str]) -> str:
+    """The sentence for a text that is none of the words."""
+    said = {"where": where, "text": text, "words": ", ".join(words)}
+    return _("%(where)s: %(text)r is not one of %(words)s.") % said
+
+
+def _unknown(where: str, name: str, known: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; is {near[0]} meant" if near else f"; known are {', '.join(known)}"
+    if near:
+        said = {"where": where, "name": name, "near": near[0]}
+        return _("%(where)s: unknown field %(name)s; is %(near)s meant.") % said
+    listed = {"where": where, "name": name, "known": ", ".join(known)}
+    return _("%(where)s: unknown field %(name)s; known are %(known)s.") % listed
 
 
 def each(
@@ -121,7 +134,8 @@ def refuse_twins(entries: Iterable[Any], name: Callable[[Any], str], kind: str) 
     seen: set[str] = set()
     for entry in entries:
         if name(entry) in seen:
-            raise CliError(f"{entry.where}: the {kind} {name(entry)} appears twice.")
+            said = {"where": entry.where, "kind": kind_word(kind), "name": name(entry)}
+            raise CliError(_("%(where)s: the %(kind)s %(name)s appears twice.") % said)
         seen.add(name(entry))
 
 

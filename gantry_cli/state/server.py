@@ -39,6 +39,7 @@ from gantry_cli.state.files import (
 )
 from gantry_cli.state.inflow import InflowTask, TrackingTask, inflow_task_of, tracking_task_of
 from gantry_cli.state.steps import Ids
+from gantry_cli.texts import _, ngettext
 
 _BEING_DELETED = 1
 CUSTOM = "Custom"
@@ -56,7 +57,8 @@ class Server:
         """The data of one operation, asked in a region (empty: the profile's). Raises CliError."""
         operation = self._catalog.operations.get(path)
         if operation is None:
-            raise CliError(f"{self._profile.url} has no operation {path}.", UNREACHABLE)
+            said = {"url": self._profile.url, "path": path}
+            raise CliError(_("%(url)s has no operation %(path)s.") % said, UNREACHABLE)
         profile = replace(self._profile, region=region) if region else self._profile
         return collect(profile, operation, parameters or {}, every=every)
 
@@ -70,9 +72,13 @@ class Server:
         """An instance of a file in its region, which is the profile's where the file says none. Raises CliError."""
         allowed = self.regions or (self._profile.region,)
         if instance.region and instance.region not in allowed:
-            are = "are" if len(allowed) > 1 else "is"
-            listed = f"allowed {are} {', '.join(allowed)}"
-            raise CliError(f"{instance.where}: the region {instance.region} does not exist; {listed}.")
+            said = ngettext(
+                "%(where)s: the region %(region)s does not exist; allowed is %(allowed)s.",
+                "%(where)s: the region %(region)s does not exist; allowed are %(allowed)s.",
+                len(allowed),
+            )
+            told = {"where": instance.where, "region": instance.region, "allowed": ", ".join(allowed)}
+            raise CliError(said % told)
         return instance.placed((instance.region or self._profile.region) if self.regions else "")
 
     def state(self, parts: Collection[str], *, instances: Iterable[str] | None = None) -> State:

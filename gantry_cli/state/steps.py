@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 from gantry_cli.errors import CliError
+from gantry_cli.texts import _, kind_word
 
 CREATE, CHANGE, DELETE = "+", "~", "-"
 _T = TypeVar("_T")
@@ -46,7 +47,7 @@ class Step:
     @property
     def title(self) -> str:
         """As in `topic orders`."""
-        return f"{self.kind} {self.name}"
+        return _("%(kind)s %(name)s") % {"kind": kind_word(self.kind), "name": self.name}
 
 
 def difference(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,12 +63,23 @@ def facts(parameters: Mapping[str, str]) -> tuple[str, ...]:
 
 def arrow(name: str, old: object, new: object) -> str:
     """What a field is and what it becomes."""
-    return f"{name}: {old or 'nothing'} → {new or 'nothing'}"
+    return f"{name}: {old or _('nothing')} → {new or _('nothing')}"
 
 
 def refuse(where: str, what: str, old: object, new: object) -> NoReturn:
     """Raise CliError for what no operation can change."""
-    raise CliError(f"{where}: the {what} cannot be changed (it is {old or 'empty'}, the file says {new or 'empty'}).")
+    said = _("%(where)s: the %(what)s cannot be changed (it is %(old)s, the file says %(new)s).")
+    raise CliError(said % {"where": where, "what": what, "old": old or _("empty"), "new": new or _("empty")})
+
+
+def field_of(field: str, kind: str, name: str) -> str:
+    """What `refuse` is told of a field, as in `remark of the topic orders`."""
+    return _("%(field)s of the %(kind)s %(name)s") % {"field": field, "kind": kind_word(kind), "name": name}
+
+
+def part_of(name: str, owner: str) -> str:
+    """What a step calls a thing that is known by its name in another one."""
+    return _("%(name)s of %(owner)s") % {"name": name, "owner": owner}
 
 
 def compared(

@@ -59,7 +59,7 @@ def test_names_are_adopted_by_pattern_with_progress_and_forgotten(gantry: Gantry
     again = gantry("adopt", *arguments, "--yes")
     assert (again.status, "Nothing to adopt." in again.out) == (0, True)
     gone = gantry("adopt", "--forget", "--name", f"topic:{ODD}", "--yes")
-    assert gone.status == 0 and "Forgotten: 1 names" in gone.out
+    assert gone.status == 0 and "Forgotten: 1 name." in gone.out
     assert gantry("adopt", "--forget", "--run", str(Run.objects.earliest("pk").pk), "--yes").status == 1  # one is gone
     assert not Topic.objects.exists() and not Group.objects.exists() and on_broker(adopter.cluster) == before
 

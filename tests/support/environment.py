@@ -24,4 +24,6 @@ os.environ |= {
     "GANTRY_MASTER_KEY": Fernet.generate_key().decode(),
     "GANTRY_BROKER_ACCESS_KEY_ID": "LTAI" + secrets.token_hex(8),
     "GANTRY_BROKER_ACCESS_KEY_SECRET": secrets.token_urlsafe(24),
+    # The command line speaks the language of whoever runs it, and tests expect English.
+    "LANGUAGE": "en_US",
 }

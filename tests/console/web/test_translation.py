@@ -1,4 +1,4 @@
-"""The catalogue says everything that pages say, with the same places for values and the same elements."""
+"""The catalogues say everything that pages and the command line say, with the same places for values and elements."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from console.web import script_texts
 from tests.support import messages
 from tests.support.needs import need_tool
 
-_PLACE = re.compile(r"%\(\w+\)[a-z]|\{\w*\}")
+_PLACE = re.compile(r"%\(\w+\)[a-z]|\{\w*(?:![rs])?\}")
 _ELEMENT = re.compile(r"</?[a-z][^>]*>|&[a-z]+;")
 _IN_SCRIPTS = re.compile(r'gantryText\(\s*"([^"]+)"')
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
-@pytest.fixture(scope="module")
-def texts() -> polib.POFile:
-    return polib.pofile(str(messages.ROOT / messages.CATALOGUE))
+@pytest.fixture(scope="module", params=messages.CATALOGUES, ids=["console", "cli"])
+def texts(request: pytest.FixtureRequest) -> polib.POFile:
+    return polib.pofile(str(messages.ROOT / request.param))
 
 
 def test_every_text_of_the_sources_is_in_the_catalogue_and_translated(tmp_path: Path) -> None:
     need_tool("xgettext")
-    for name in ("console", "templates", "manage.py"):
+    for name in ("console", "gantry_cli", "templates", "manage.py"):
         source = messages.ROOT / name
         if source.is_dir():
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -37,11 +37,13 @@ def test_every_text_of_the_sources_is_in_the_catalogue_and_translated(tmp_path: 
     for name in ("analytics", "brokercore", "mysqlwire", "pyproject.toml"):
         (tmp_path / name).symlink_to(messages.ROOT / name)
     messages.collect(tmp_path, tmp_path / "home")
-    fresh = polib.pofile(str(tmp_path / messages.CATALOGUE))
-    assert [entry.msgid for entry in fresh if not entry.translated()] == [], "run `python -m tests.support.messages`"
-    for suffix in (".po", ".mo"):
-        made, kept = ((root / messages.CATALOGUE).with_suffix(suffix) for root in (tmp_path, messages.ROOT))
-        assert made.read_bytes() == kept.read_bytes(), "run `python -m tests.support.messages`"
+    for catalogue in messages.CATALOGUES:
+        fresh = polib.pofile(str(tmp_path / catalogue))
+        untranslated = [entry.msgid for entry in fresh if not entry.translated()]
+        assert untranslated == [], "run `python -m tests.support.messages`"
+        for suffix in (".po", ".mo"):
+            made, kept = ((root / catalogue).with_suffix(suffix) for root in (tmp_path, messages.ROOT))
+            assert made.read_bytes() == kept.read_bytes(), "run `python -m tests.support.messages`"
 
 
 def test_a_translation_has_the_values_and_the_elements_of_its_text(texts: polib.POFile) -> None:
@@ -65,9 +67,12 @@ def test_a_translation_brings_no_character_that_ends_an_attribute_or_begins_an_e
                 ), translated
 
 
-def test_the_catalogue_is_chinese(texts: polib.POFile) -> None:
+def test_the_catalogues_are_chinese(texts: polib.POFile) -> None:
     said = [entry for entry in texts if _CHINESE.search(entry.msgstr or entry.msgstr_plural.get(0, ""))]
     assert len(said) > 0.95 * len(texts)
+
+
+def test_pages_find_their_catalogue() -> None:
     with translation.override("zh-hans"):
         assert translation.gettext("Overview") == "概览"
 
