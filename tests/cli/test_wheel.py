@@ -56,12 +56,13 @@ def test_the_command_line_runs_with_its_three_libraries_alone(wheel: Path, tmp_p
     python = installed(f"{wheel}[cli]", tmp_path)
     of_httpx = {"anyio", "certifi", "h11", "httpcore", "idna", "sniffio", "typing-extensions"}
     assert names(python) - of_httpx == {"click", "gantry", "httpx", "pyyaml"}
-    said = subprocess.run(
-        [Path(python).with_name("gantry"), "--help"],
-        cwd=tmp_path, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-    assert "gantry SERVICE OPERATION" in said.stdout
+    for language, words in {"en": "calls any operation", "zh": "调用任意操作"}.items():
+        said = subprocess.run(
+            [Path(python).with_name("gantry"), "--help"],
+            cwd=tmp_path, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANGUAGE": language},
+            capture_output=True, encoding="utf-8", check=True,
+        )  # fmt: skip
+        assert "gantry SERVICE OPERATION" in said.stdout and words in said.stdout
 
 
 def test_the_client_library_needs_orjson_alone(wheel: Path, tmp_path: Path) -> None:
