@@ -114,4 +114,4 @@ def test_what_the_server_says_of_an_operation_stays(home: Path) -> None:
     text = said(home, "topic", "list", "--help", LANGUAGE="zh")
     assert "Topics of an instance." in text and "错误：X_GONE。" in text
     assert "Entries of a page. 最小 1, 默认 20" in text and "返回所有页，而不仅是一页。" in text
-    assert "topic  topic 的操作" in said(home, "--help", LANGUAGE="zh")
+    assert "  topic       topic 的操作\n" in said(home, "--help", LANGUAGE="zh")
