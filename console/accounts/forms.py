@@ -43,7 +43,7 @@ class PolicyChoice(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
     """Boxes to tick, each with what the policy allows."""
 
     def label_from_instance(self, obj: Policy) -> str:
-        return f"{obj.name}: {obj.description}" if obj.description else obj.name
+        return f"{obj.name}: {obj.shown_description}" if obj.description else obj.name
 
 
 class PasswordForm(forms.Form):
@@ -247,8 +247,11 @@ class RoleForm(forms.Form):
         min_value=MIN_SESSION_S,
         max_value=MAX_SESSION_S,
         initial=MAX_SESSION_S,
-        help_text=gettext_lazy("%(min_session_s)s (15 minutes) to %(max_session_s)s (1 hour).")
-        % {"min_session_s": MIN_SESSION_S, "max_session_s": MAX_SESSION_S},
+        help_text=gettext_lazy(
+            "%(min_session_s)s (15 minutes) to %(max_session_s)s (1 hour).",
+            min_session_s=MIN_SESSION_S,
+            max_session_s=MAX_SESSION_S,
+        ),
     )
     trust_policy = DocumentField(label=gettext_lazy("Trust policy"), trust=True)
 
@@ -285,8 +288,9 @@ class AssumeForm(forms.Form):
         min_value=MIN_SESSION_S,
         max_value=MAX_SESSION_S,
         initial=MAX_SESSION_S,
-        help_text=gettext_lazy("%(min_session_s)s (15 minutes) up to the longest session of the role.")
-        % {"min_session_s": MIN_SESSION_S},
+        help_text=gettext_lazy(
+            "%(min_session_s)s (15 minutes) up to the longest session of the role.", min_session_s=MIN_SESSION_S
+        ),
     )
 
 

@@ -8,6 +8,7 @@ import string
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils.translation import gettext as _
 
 #: Of the numbers that name accounts and users.
 TENANT_DIGITS, USER_DIGITS = 16, 18
@@ -170,6 +171,11 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def shown_description(self) -> str:
+        """What a page says of it: of a system policy in the visitor's language."""
+        return self.description if self.tenant_id is not None or not self.description else _(self.description)
 
 
 class Role(models.Model):

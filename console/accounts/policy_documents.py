@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from brokercore.policy import Examined, PolicyError, Problem, Statement, examine, parse_trust_policy
 from console.accounts.models import Policy, Tenant
-from console.web.languages import gettext_lazy
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "mq": (
@@ -88,36 +88,36 @@ def _document(*actions: str) -> dict[str, Any]:
 
 
 SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "AliyunMQFullAccess": (gettext_lazy("Everything in the message service"), _document("mq:*")),
+    "AliyunMQFullAccess": (gettext_noop("Everything in the message service"), _document("mq:*")),
     "AliyunMQReadOnlyAccess": (
-        gettext_lazy("See everything in the message service, change nothing"),
+        gettext_noop("See everything in the message service, change nothing"),
         _document("mq:Query*"),
     ),
     "AliyunMQPubOnlyAccess": (
-        gettext_lazy("Publish messages"),
+        gettext_noop("Publish messages"),
         _document("mq:PUB", "mq:QueryInstance", "mq:QueryTopic"),
     ),
     "AliyunMQSubOnlyAccess": (
-        gettext_lazy("Subscribe to messages"),
+        gettext_noop("Subscribe to messages"),
         _document("mq:SUB", "mq:QueryInstance", "mq:QueryTopic", "mq:QueryGroup", "mq:CreateGroup"),
     ),
-    "AliyunMNSFullAccess": (gettext_lazy("Everything in the queue service"), _document("mns:*")),
+    "AliyunMNSFullAccess": (gettext_noop("Everything in the queue service"), _document("mns:*")),
     "AliyunMNSReadOnlyAccess": (
-        gettext_lazy("See queues, topics and their messages, change nothing"),
+        gettext_noop("See queues, topics and their messages, change nothing"),
         _document("mns:Get*", "mns:List*", "mns:PeekMessage"),
     ),
-    "AliyunDLAFullAccess": (gettext_lazy("Submit and see SQL queries"), _document("dla:*")),
+    "AliyunDLAFullAccess": (gettext_noop("Submit and see SQL queries"), _document("dla:*")),
     "AliyunDTSFullAccess": (
-        gettext_lazy("Track changes of databases, and let them flow into topics"),
+        gettext_noop("Track changes of databases, and let them flow into topics"),
         _document("dts:*"),
     ),
     "AliyunDTSReadOnlyAccess": (
-        gettext_lazy("See change tracking and inflow tasks, without the rows in their events"),
+        gettext_noop("See change tracking and inflow tasks, without the rows in their events"),
         _document("dts:QueryTrackingTask", "dts:QueryInflowTask"),
     ),
-    "AliyunCloudMonitorFullAccess": (gettext_lazy("Make rules of alarms, and say who is told"), _document("cms:*")),
+    "AliyunCloudMonitorFullAccess": (gettext_noop("Make rules of alarms, and say who is told"), _document("cms:*")),
     "AliyunCloudMonitorReadOnlyAccess": (
-        gettext_lazy("See alarms and their rules, change nothing"),
+        gettext_noop("See alarms and their rules, change nothing"),
         _document("cms:Query*"),
     ),
 }

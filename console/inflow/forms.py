@@ -127,16 +127,16 @@ class TaskForm(forms.Form):
         min_value=1,
         max_value=MOST_MESSAGES,
         initial=DEFAULT_MESSAGES,
-        help_text=gettext_lazy("Of a batch, at most; 1 to %(most_messages)s.")
-        % {"most_messages": f"{MOST_MESSAGES:,}"},
+        help_text=gettext_lazy("Of a batch, at most; 1 to %(most_messages)s.", most_messages=f"{MOST_MESSAGES:,}"),
     )
     interval = forms.IntegerField(
         label=gettext_lazy("Interval (seconds)"),
         min_value=0,
         max_value=MOST_INTERVAL,
         initial=DEFAULT_INTERVAL,
-        help_text=gettext_lazy("For which a batch is waited for, at most; 0 to %(most_interval)s.")
-        % {"most_interval": MOST_INTERVAL},
+        help_text=gettext_lazy(
+            "For which a batch is waited for, at most; 0 to %(most_interval)s.", most_interval=MOST_INTERVAL
+        ),
     )
     pattern = forms.CharField(
         label=gettext_lazy("Event pattern"),

@@ -68,7 +68,7 @@ class CurveForm(FollowsDates):
     end = MomentField(label=gettext_lazy("To"), required=False, later=True)
     period = forms.TypedChoiceField(
         label=gettext_lazy("Period"),
-        choices=[("", gettext_lazy("Automatic")), *((p, gettext_lazy("%(p)s min") % {"p": p}) for p in PERIODS)],
+        choices=[("", gettext_lazy("Automatic")), *((p, gettext_lazy("%(p)s min", p=p)) for p in PERIODS)],
         coerce=int,
         empty_value=None,
         required=False,
@@ -80,7 +80,8 @@ class CurveForm(FollowsDates):
         label=gettext_lazy("Compare with"),
         choices=[
             ("", pgettext_lazy("compare with", "Nothing")),
-            *((key, name.capitalize()) for key, (name, _unused) in COMPARED.items()),
+            ("day", gettext_lazy("The day before")),
+            ("week", gettext_lazy("The week before")),
         ],
         required=False,
     )

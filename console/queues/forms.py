@@ -88,9 +88,9 @@ class QueueForm(AttributesForm):
         max_length=MAX_NAME,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
         help_text=gettext_lazy(
-            "1 to %(max_name)s letters, digits and hyphens, a letter or digit first. It cannot be changed."
-        )
-        % {"max_name": MAX_NAME},
+            "1 to %(max_name)s letters, digits and hyphens, a letter or digit first. It cannot be changed.",
+            max_name=MAX_NAME,
+        ),
     )
 
 
@@ -115,9 +115,11 @@ class SendForm(forms.Form):
         min_value=PRIORITY_LEAST,
         max_value=PRIORITY_MOST,
         help_text=gettext_lazy(
-            "%(priority_least)s is delivered first, %(priority_most)s last; left empty: %(priority_default)s."
-        )
-        % {"priority_least": PRIORITY_LEAST, "priority_most": PRIORITY_MOST, "priority_default": PRIORITY_DEFAULT},
+            "%(priority_least)s is delivered first, %(priority_most)s last; left empty: %(priority_default)s.",
+            priority_least=PRIORITY_LEAST,
+            priority_most=PRIORITY_MOST,
+            priority_default=PRIORITY_DEFAULT,
+        ),
     )
     as_base64 = forms.BooleanField(
         label=gettext_lazy("Send as Base64, which the vendor's SDKs for Java and Python decode"), required=False
@@ -133,16 +135,16 @@ class ReceiveForm(forms.Form):
         max_value=MAX_BATCH,
         initial=1,
         help_text=gettext_lazy(
-            "1 to %(max_batch)s. They are hidden from all others for the queue's visibility timeout."
-        )
-        % {"max_batch": MAX_BATCH},
+            "1 to %(max_batch)s. They are hidden from all others for the queue's visibility timeout.",
+            max_batch=MAX_BATCH,
+        ),
     )
     wait_s = forms.IntegerField(
         label=gettext_lazy("Wait (seconds)"),
         min_value=0,
         max_value=WAIT_SECONDS,
         initial=0,
-        help_text=gettext_lazy("For a message to come, up to %(wait_seconds)s.") % {"wait_seconds": WAIT_SECONDS},
+        help_text=gettext_lazy("For a message to come, up to %(wait_seconds)s.", wait_seconds=WAIT_SECONDS),
     )
     base64 = forms.BooleanField(label=gettext_lazy("Decode Base64"), required=False)
 

@@ -78,7 +78,7 @@ class ConnectionForm(forms.Form):
         min_value=1,
         max_value=MOST_DAYS,
         initial=7,
-        help_text=gettext_lazy("1 to %(most_days)s days.") % {"most_days": MOST_DAYS},
+        help_text=gettext_lazy("1 to %(most_days)s days.", most_days=MOST_DAYS),
     )
 
     @property

@@ -6,13 +6,14 @@ English whatever their library sends: texts of APIs are part of what programs we
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from django.utils.cache import patch_vary_headers
+from django.utils.functional import lazy
 
 #: Where programs ask and no person reads.
 _MACHINES = ("/json/", "/rpc/", "/hooks/", "/mcp", "/metrics", "/healthz")
@@ -36,11 +37,22 @@ class LanguageMiddleware:
         return response
 
 
-gettext_lazy = cast("Callable[[str], str]", translation.gettext_lazy)
-"""A text in the language of whoever it is shown to, for what is declared before anybody asks: labels, tables of words.
+def _said(text: str, values: Mapping[str, object]) -> str:
+    said = translation.gettext(text)
+    return said % values if values else said
 
-It stands for a `str` wherever texts are shown, compared or formatted; what joins or serialises it takes `str(text)`.
-"""
+
+_lazy = lazy(_said, str)
+
+
+def gettext_lazy(text: str, **values: object) -> str:
+    """A text in the language of whoever it is shown to, for what is declared before anybody asks: labels, help texts.
+
+    `values` stand in its places. It stands for a `str` wherever texts are shown, compared or formatted; what joins or
+    serialises it takes `str(text)`.
+    """
+    return _lazy(text, values)
+
 
 pgettext_lazy = cast("Callable[[str, str], str]", translation.pgettext_lazy)
 """The same for a text that has another meaning elsewhere: the first argument says which it is here."""

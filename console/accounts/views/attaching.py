@@ -131,7 +131,7 @@ def _found(request: Request, picker: Picker, found: Iterable[Candidate]) -> Http
 
 
 def _remark(policy: Policy) -> str:
-    return policy.description or (_("System policy") if policy.tenant_id is None else "")
+    return policy.shown_description or (_("System policy") if policy.tenant_id is None else "")
 
 
 def _picker(holder: Holder, what: str, *, label: str, verb: str) -> Picker:

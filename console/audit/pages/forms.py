@@ -42,8 +42,9 @@ class FilterForm(forms.Form):
         widget=forms.TextInput(
             attrs={"type": "search", "placeholder": gettext_lazy("Who, what, resource, key, address, request")}
         ),
-        help_text=gettext_lazy("Looks through the latest %(searched)s entries that match the other filters.")
-        % {"searched": f"{SEARCHED:,}"},
+        help_text=gettext_lazy(
+            "Looks through the latest %(searched)s entries that match the other filters.", searched=f"{SEARCHED:,}"
+        ),
     )
     result = forms.ChoiceField(
         label=gettext_lazy("Result"),

@@ -12,9 +12,9 @@ from console.web.languages import gettext_lazy
 
 _SIZE = RANGES["MaximumMessageSize"]
 _NAME = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
-_NAME_HELP = gettext_lazy("1 to %(max_topic_name)s letters, digits and hyphens, a letter or digit first.") % {
-    "max_topic_name": MAX_TOPIC_NAME
-}
+_NAME_HELP = gettext_lazy(
+    "1 to %(max_topic_name)s letters, digits and hyphens, a letter or digit first.", max_topic_name=MAX_TOPIC_NAME
+)
 
 
 class AttributesForm(forms.Form):
@@ -25,8 +25,9 @@ class AttributesForm(forms.Form):
         min_value=_SIZE.least,
         max_value=_SIZE.most,
         initial=_SIZE.default,
-        help_text=gettext_lazy("Longer bodies are refused. %(least)s to %(most)s.")
-        % {"least": f"{_SIZE.least:,}", "most": f"{_SIZE.most:,}"},
+        help_text=gettext_lazy(
+            "Longer bodies are refused. %(least)s to %(most)s.", least=f"{_SIZE.least:,}", most=f"{_SIZE.most:,}"
+        ),
     )
     is_logged = forms.BooleanField(label=gettext_lazy("Logging enabled"), required=False)
 

@@ -21,7 +21,9 @@ _SENTENCE = re.compile(r"\b[A-Za-z]?[a-z]+ [a-z]{2,} [a-z]{2,}\b")
 #: What is not ours to translate stands in these elements.
 _VERBATIM = {"code", "pre", "kbd", "samp", "script", "style", "textarea", "title"}
 #: The documentation, and the reference of the API, are in English.
-_ENGLISH = {"manual.page", "manual.index", "openapi.tool", "openapi.operation"}
+_ENGLISH = {"manual.page", "manual.index", "openapi.tool", "openapi.tool_operation"}
+#: What workers wrote, statements to try, what the engine says, and an answer that is a file.
+_OTHERS = re.compile(r"Cluster \w+ does not answer|select |oss://|the task has no result")
 
 
 class _Texts(HTMLParser):
@@ -51,7 +53,7 @@ class _Texts(HTMLParser):
 def english_of(page: str) -> list[str]:
     reader = _Texts()
     reader.feed(page)
-    return [text.strip() for text in reader.texts if _SENTENCE.search(text)]
+    return [text.strip() for text in reader.texts if _SENTENCE.search(text) and not _OTHERS.search(text)]
 
 
 @pytest.fixture
