@@ -79,10 +79,12 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
     )
     rule = alarms.create_rule(
         actor=cast.actor("alice"),
-        values=alarms.RuleValues(name="matrix", condition=Condition.AWAY, recipients=[recipient]),
+        values=alarms.RuleValues(
+            name="matrix", condition=Condition.BACKLOG, instance=cast.instance, recipients=[recipient]
+        ),
     )
     alarm = Alarm.objects.create(
-        tenant=cast.acme, rule=rule, rule_name="matrix", condition=rule.condition, severity=rule.severity,
+        tenant=cast.acme, rule=rule, rule_name="matrix", condition=Condition.AWAY, severity=rule.severity,
         subject="cluster:DefaultCluster", sentence="Cluster DefaultCluster does not answer", path="/",
         began_at=timezone.now(), fired_at=timezone.now(), told_at=timezone.now(),
     )  # fmt: skip
