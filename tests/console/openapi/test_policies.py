@@ -96,7 +96,8 @@ def test_the_values_of_the_headers_are_told(stage: Stage) -> None:
     group = ResourceSet.objects.create(organization=below, name="night")
     found = {row["id"]: row for row in alice.data("organization/list")}
     assert set(found) == {str(own.organization_id), str(below.pk)}
-    assert found[str(below.pk)] == {"id": str(below.pk), "name": "Below", "parentId": str(own.organization_id)}
+    expected = {"id": str(below.pk), "name": "Below", "parentId": str(own.organization_id), "regions": ["mq-private"]}
+    assert found[str(below.pk)] == expected
     rows = [row for row in alice.data("resourceGroup/list") if row["name"] == "night"]
     assert rows == [
         {"id": str(group.pk), "name": "night", "organizationId": str(below.pk), "organizationName": "Below"}
