@@ -86,6 +86,7 @@ def test_a_choice_leads_nowhere_else(alice: Client) -> None:
 def test_who_is_not_signed_in_can_choose(client: Client) -> None:
     page = client.get(reverse("account_login"), headers=CHINESE).content.decode()
     assert "登录" in page
+    assert ">English</button>" in page
     assert 'lang="en"' in page  # the button for English
 
 
