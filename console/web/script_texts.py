@@ -22,6 +22,16 @@ _TEXTS = (
     gettext_noop("The security key was not used: it was refused or took too long."),
     gettext_noop("The security key was not used: %(error)s."),
     gettext_noop("this address or browser does not allow it"),
+    gettext_noop("You may not read this topic any more; load the page again"),
+    gettext_noop("The messages cannot be read now; asked again by itself"),
+    gettext_noop("paused, new messages: %(number)s"),
+    gettext_noop("messages: %(seen)s came, %(shown)s fit"),
+    gettext_noop("Waiting for messages…"),
+    gettext_noop("left out: %(number)s, since more came than are shown in a second"),
+    gettext_noop("the newest %(number)s are kept"),
+    gettext_noop("Gantry does not answer; asked again by itself"),
+    gettext_noop("Go on"),
+    gettext_noop("Pause"),
 )
 
 

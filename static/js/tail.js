@@ -1,8 +1,9 @@
 // The messages of a topic as they come: brought by the page's stream or asked for each second, kept back while paused, at rest in a hidden tab.
 (function () {
   const MOST = 500, PAUSE_MS = 1000, LONGEST_MS = 15000;
-  const GONE = "You may not read this topic any more; load the page again";
-  const AWAY = "The messages cannot be read now; asked again by itself";
+  const say = window.gantryText;
+  const GONE = say("You may not read this topic any more; load the page again");
+  const AWAY = say("The messages cannot be read now; asked again by itself");
   const card = document.getElementById("tail");
   const rows = card.querySelector("[data-tail-rows]");
   const form = card.querySelector("[data-tail-form]");
@@ -11,15 +12,15 @@
   let place = card.dataset.place, paused = false, wait = PAUSE_MS;
   let held = [], seen = 0, shown = 0, skipped = 0;
 
-  const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+  const told = (number) => number.toLocaleString("en");
 
   function tell(trouble) {
     const parts = [];
     if (trouble) parts.push(trouble);
-    if (paused) parts.push(`paused, ${counted(held.length, "new message")}`);
-    parts.push(seen ? `${counted(seen, "message")} came, ${shown.toLocaleString("en")} fit` : "Waiting for messages…");
-    if (skipped) parts.push(`${counted(skipped, "message")} left out: more came than are shown in a second`);
-    if (rows.childElementCount >= MOST) parts.push(`the newest ${MOST} are kept`);
+    if (paused) parts.push(say("paused, new messages: %(number)s", { number: told(held.length) }));
+    parts.push(seen ? say("messages: %(seen)s came, %(shown)s fit", { seen: told(seen), shown: told(shown) }) : say("Waiting for messages…"));
+    if (skipped) parts.push(say("left out: %(number)s, since more came than are shown in a second", { number: told(skipped) }));
+    if (rows.childElementCount >= MOST) parts.push(say("the newest %(number)s are kept", { number: MOST }));
     status.textContent = parts.join(" · ");
     status.classList.toggle("text-danger", Boolean(trouble));
   }
@@ -74,7 +75,7 @@
       try {
         trouble = await ask();
       } catch {
-        trouble = "Gantry does not answer; asked again by itself";
+        trouble = say("Gantry does not answer; asked again by itself");
       }
       tell(trouble);
       wait = trouble ? Math.min(LONGEST_MS, wait * 2) : PAUSE_MS;
@@ -84,7 +85,7 @@
 
   pauseButton.addEventListener("click", () => {
     paused = !paused;
-    pauseButton.textContent = paused ? "Go on" : "Pause";
+    pauseButton.textContent = paused ? say("Go on") : say("Pause");
     pauseButton.setAttribute("aria-pressed", String(paused));
     if (!paused) {
       show(held);

@@ -121,7 +121,7 @@ def test_messages_are_seen_as_they_come(visitor: Visitor) -> None:
             expect(rows.first).to_contain_text(body, timeout=20_000)
             page.get_by_role("button", name="Pause").click()
     other.close()
-    expect(page.locator("[data-tail-status]")).to_contain_text("paused, 1 new message", timeout=20_000)
+    expect(page.locator("[data-tail-status]")).to_contain_text("paused, new messages: 1", timeout=20_000)
     expect(rows).to_have_count(1)
     visitor.shoot("live")
     page.get_by_role("button", name="Go on").click()

@@ -17,7 +17,7 @@ from tests.support.needs import need_tool
 
 _PLACE = re.compile(r"%\(\w+\)[a-z]|\{\w*(?:![rs])?\}")
 _ELEMENT = re.compile(r"</?[a-z][^>]*>|&[a-z]+;")
-_IN_SCRIPTS = re.compile(r'gantryText\(\s*"([^"]+)"')
+_IN_SCRIPTS = re.compile(r'\b(?:gantryText|say)\(\s*"([^"]+)"')
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
