@@ -24,7 +24,7 @@ from tests.support.many_names import create_groups, create_topics
 
 TOPICS, GROUPS, DEAD = 20_000, 10_000, 2_000
 """Topics, groups, and how many of the groups have dead letters."""
-QUEUES = 8
+QUEUES, DENIALS = 8, 50
 BATCH = 1000
 _Row = TypeVar("_Row")
 
@@ -126,6 +126,20 @@ def make_member(tenant: Tenant) -> User:
         username=f"member@{tenant.name}", uid="100000000000000002", tenant=tenant, password=make_password("not used")
     )
     member.policies.add(Policy.objects.get(tenant=None, name="AliyunMQReadOnlyAccess"))
+    return member
+
+
+def make_limited_member(tenant: Tenant) -> User:
+    """A RAM user with as many policies as one may have, each of which denies what some names begin and end with."""
+    member = User.objects.create(
+        username=f"limited@{tenant.name}", uid="100000000000000003", tenant=tenant, password=make_password("not used")
+    )
+    member.policies.add(Policy.objects.get(tenant=None, name="AliyunMQReadOnlyAccess"))
+    for number in range(DENIALS):
+        names = [f"acs:mq:*:*:topic-*{number:02}7", f"acs:mq:*:*:*-{number:03}*"]
+        statement = {"Effect": "Deny", "Action": ["mq:*"], "Resource": names}
+        document = {"Version": "1", "Statement": [statement]}
+        member.policies.add(Policy.objects.create(tenant=tenant, name=f"denial-{number:02}", document=document))
     return member
 
 
