@@ -142,6 +142,7 @@ def rule_detail(request: Request, number: int) -> HttpResponse:
     return htmx.page(request, "alarms/rule.html", "alarms/_rule.html", context | _curve(request, rule))
 
 
+@streams.part
 @require_GET
 def rule_curve(request: Request, number: int) -> HttpResponse:
     """The curve of a rule, which the page asks for again; `hours` is one of those of which there is one."""

@@ -130,7 +130,9 @@ class Visitor:
 
     def shoot(self, name: str) -> None:
         """Keep a picture for a person to judge."""
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_load_state()
+        # A page with live parts is never idle: its stream stays open.
+        self.page.wait_for_function("() => !document.querySelector('.htmx-request')")
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 

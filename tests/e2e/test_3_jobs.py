@@ -122,8 +122,10 @@ def test_it_runs_and_its_rows_are_seen_without_losing_what_is_open(visitor: Visi
     visitor.shoot("job-running")
     page.get_by_role("link", name="Stop", exact=True).click()
     page.get_by_label("Keep a savepoint").check()
-    for _ in range(2):
-        page.wait_for_event("response", lambda answer: f"/jobs/{JOB}/live" in answer.url)
+    page.evaluate("""() => document.addEventListener("htmx:beforeSwap", (event) => {
+      if (event.detail.elt.id === "live") window.timesRefreshed = (window.timesRefreshed ?? 0) + 1;
+    })""")
+    page.wait_for_function("() => window.timesRefreshed >= 2", timeout=PATIENCE_MS)
     expect(page.get_by_label("Keep a savepoint")).to_be_checked()
     page.keyboard.press("Escape")
     expect(page.locator("#job-operators")).to_be_visible()
