@@ -382,6 +382,7 @@ def test_an_account_goes_into_a_fresh_one_whole(
     assert {name: len(entries) for name, entries in document.items() if name != "version"} == {
         "instances": 2, "queues": 2, "queueTopics": 1, "buckets": 1, "jobSecrets": 1, "jobVariables": 1, "jobs": 2,
         "trackingTasks": 0, "inflowTasks": 0, "policies": 1,
+        "alarmRecipients": 0, "alarmRules": 0,
     }  # fmt: skip
     Bucket.objects.filter(tenant=cast.acme).delete()
     document["instances"] = [one for one in document["instances"] if one["name"] != "orders"]
