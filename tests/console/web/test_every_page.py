@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
+from typing import Any
 
 from django.db import transaction
 from django.urls import reverse
@@ -12,7 +14,13 @@ from tests.support.cast import Cast
 
 
 def test_every_page_opens_for_who_may_see_it(cast: Cast, world: dict[str, str]) -> None:
-    answers = {}
+    answers = {str(row): answer.status_code for row, answer in pages(cast, world)}
+    assert {row: status for row, status in answers.items() if status != 200} == {}
+    assert len(answers) > 100
+
+
+def pages(cast: Cast, world: dict[str, str], **more: Any) -> Iterator[tuple[Row, Any]]:
+    """Each page of the matrix with its answer to one who may see it; `more` is of the client's `get`."""
     for row in MATRIX:
         role = _who_sees(row)
         if row.method != "get" or not role:
@@ -23,11 +31,10 @@ def test_every_page_opens_for_who_may_see_it(cast: Cast, world: dict[str, str]) 
         data = {name: world.get(value, value).replace("{role}", role) for name, value in row.data.items()}
         # One may end the session or begin another.
         with transaction.atomic():
-            answers[str(row)] = client.get(url, data).status_code
+            answer = client.get(url, data, **more)
             transaction.set_rollback(True)
         client.cookies = cookies
-    assert {row: status for row, status in answers.items() if status != 200} == {}
-    assert len(answers) > 100
+        yield row, answer
 
 
 def _who_sees(row: Row) -> str:
