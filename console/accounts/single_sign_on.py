@@ -22,13 +22,13 @@ from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOA
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 
 from console.accounts import crypto, oidc
 from console.accounts.models import SingleSignOn
 from console.accounts.outgoing_requests import GuardedSession
 from console.accounts.services import single_sign_on as services
+from console.web.returning import way_back
 
 _SETTING = "single_sign_on"
 
@@ -169,5 +169,4 @@ def callback_url(request: HttpRequest, account: str) -> str:
 
 
 def _local(request: HttpRequest, url: Any) -> str | None:
-    safe = url_has_allowed_host_and_scheme(str(url), {request.get_host()}, require_https=request.is_secure())
-    return str(url) if url and safe else None
+    return way_back(request, str(url)) if url else None

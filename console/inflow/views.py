@@ -228,7 +228,7 @@ def _confirmed(request: Request, task: Pipeline, step: tuple[str, str], act: Cal
         except Refused as refused:
             error = refused.message
         except PermissionDenied as denied:
-            error = _("Not allowed: %(denied)s.") % {"denied": denied}
+            error = forms.not_allowed(denied)
     context = _about(request, task, "overview") | {"step": step[0], "verb": step[1], "error": error}
     response = htmx.page(request, "inflow/confirm.html", "inflow/_confirm_dialog.html", context)
     response.status_code = 422 if error else 200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -18,8 +18,10 @@ from console.instances import broker
 from console.instances.models import Instance
 from console.topics import access, queries, services
 from console.topics.forms import ModeForm
-from console.topics.models import Group, Topic, group_holder
+from console.topics.models import Group, Topic
 from console.web.bulk import MOST, Bar, Deed, Offer, Thing
+from console.web.forms import not_allowed
+from console.web.paging import searched
 
 DELETE_TOPIC, UPDATE_TOPIC = "mq:DeleteTopic", "mq:UpdateTopic"
 DELETE_GROUP, RESET = "mq:DeleteGroup", "mq:ResetOffset"
@@ -39,45 +41,40 @@ def group_refusal(actor: Actor, group: Group, action: str) -> str:
 
 def _refusal(is_allowed: bool, reason: str, instance: Instance) -> str:
     if not is_allowed:
-        return _("Not allowed: %(reason)s.") % {"reason": reason}
+        return not_allowed(reason)
     return broker.read_only(instance.cluster.name).message if instance.cluster.read_only else ""
 
 
 def topic_bar(actor: Actor, instance: Instance, shown: Sequence[Topic], total: int, filters: str) -> Bar | None:
     """What may be done with topics of the page that is shown; None where it is nothing with any of them."""
     places = {mq_resource(topic.physical_name): "" for topic in shown}
-    offers = [
-        offer
-        for action, offer in (
-            (UPDATE_TOPIC, Offer(_("Set mode"), _url("topics.mode_many", instance), "lock")),
-            (DELETE_TOPIC, Offer(_("Delete"), _url("topics.delete_many", instance), "trash", is_dangerous=True)),
-        )
-        if not instance.cluster.read_only and actor.allowed(action, places, owner=instance.tenant)
-    ]
-    if not offers:
-        return None
-    offers.insert(0, Offer(_("CSV"), _url("topics.export_many", instance), "download"))
-    return Bar(offers, {topic.pk: topic.name for topic in shown}, total, filters)
+    deeds = (
+        (UPDATE_TOPIC, Offer(_("Set mode"), _url("topics.mode_many", instance), "lock")),
+        (DELETE_TOPIC, Offer(_("Delete"), _url("topics.delete_many", instance), "trash", is_dangerous=True)),
+    )
+    offers = _offered(instance, deeds, "topics", lambda action: actor.allowed(action, places, owner=instance.tenant))
+    return Bar(offers, {topic.pk: topic.name for topic in shown}, total, filters) if offers else None
 
 
 def group_bar(actor: Actor, instance: Instance, shown: Sequence[Group], total: int, filters: str) -> Bar | None:
     """As `topic_bar`, of groups with their creators."""
-    holders = {}
-    for group in shown:
-        creator = "" if group.creator is None or group.creator.is_tenant_admin else group.creator.username
-        holders[mq_resource(group.physical_name)] = group_holder(actor.tenant.uid, creator, shared=group.shared)
-    offers = [
-        offer
-        for action, offer in (
-            (RESET, Offer(_("Reset offsets"), _url("messaging.reset_many", instance), "rotate-clockwise")),
-            (DELETE_GROUP, Offer(_("Delete"), _url("groups.delete_many", instance), "trash", is_dangerous=True)),
-        )
-        if not instance.cluster.read_only and actor.allowed(action, holders, owner=actor.tenant)
-    ]
-    if not offers:
-        return None
-    offers.insert(0, Offer(_("CSV"), _url("groups.export_many", instance), "download"))
-    return Bar(offers, {group.pk: group.group_id for group in shown}, total, filters)
+    holders = {mq_resource(group.physical_name): group.holder_of(actor.tenant) for group in shown}
+    deeds = (
+        (RESET, Offer(_("Reset offsets"), _url("messaging.reset_many", instance), "rotate-clockwise")),
+        (DELETE_GROUP, Offer(_("Delete"), _url("groups.delete_many", instance), "trash", is_dangerous=True)),
+    )
+    offers = _offered(instance, deeds, "groups", lambda action: actor.allowed(action, holders, owner=actor.tenant))
+    return Bar(offers, {group.pk: group.group_id for group in shown}, total, filters) if offers else None
+
+
+def _offered(
+    instance: Instance, deeds: Iterable[tuple[str, Offer]], of: str, may: Callable[[str], object]
+) -> list[Offer]:
+    """Those of the deeds whose action may be done with any of the rows, and before them a file of the chosen rows."""
+    if instance.cluster.read_only:
+        return []
+    offers = [offer for action, offer in deeds if may(action)]
+    return [Offer(_("CSV"), _url(f"{of}.export_many", instance), "download"), *offers] if offers else []
 
 
 def topic_deletion(actor: Actor, instance: Instance) -> Deed:
@@ -179,7 +176,7 @@ def _act_on_topic(actor: Actor, instance: Instance, action: str, act: Callable[[
 
 def text_of(filters: str) -> str:
     """What a list is searched for, by the query of its address."""
-    return str(QueryDict(filters).get("q", "")).strip()[:128]
+    return searched(QueryDict(filters))
 
 
 def _about(instance: Instance, listed: str) -> dict[str, Any]:

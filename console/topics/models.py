@@ -132,8 +132,12 @@ class Group(models.Model):
     @property
     def holder(self) -> str:
         """Who may use the group, as the permission decision wants it (`brokercore.policy.Grantee.holders`)."""
+        return self.holder_of(self.owner)
+
+    def holder_of(self, owner: Tenant) -> str:
+        """The same by its owner, where that is known already."""
         name = self.creator.username if self.creator and not self.creator.is_tenant_admin else ""
-        return group_holder(self.owner.uid, name, shared=self.shared)
+        return group_holder(owner.uid, name, shared=self.shared)
 
 
 def group_holder(owner_uid: str, creator: str, *, shared: bool) -> str:

@@ -19,6 +19,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from console.web.errors import Refused
+from console.web.forms import not_allowed
 from console.web.htmx import HtmxRequest
 
 MOST = 1000
@@ -193,7 +194,7 @@ def _one(deed: Deed, key: str, name: str) -> Result:
     except Refused as refused:
         return Result(name, refused.message)
     except PermissionDenied as denied:
-        return Result(name, _("Not allowed: %(reason)s.") % {"reason": denied})
+        return Result(name, not_allowed(denied))
     except Http404:
         return Result(name, _("It no longer exists."))
     except deed.failures as error:

@@ -53,7 +53,7 @@ def refusals_on(form: forms.BaseForm, denials_on: str = "") -> _Shown:
     """
 
     def deny(denied: PermissionDenied) -> None:
-        form.add_error(denials_on, _denial(denied))
+        form.add_error(denials_on, not_allowed(denied))
 
     def show_refusal(refused: Refused) -> None:
         form.add_error(refused.field if refused.field in form.fields else None, refused.message)
@@ -65,7 +65,7 @@ def refusals_at(form: forms.BaseForm, place: Callable[[Refused], None]) -> _Show
     """What a service refuses inside `with` stands where `place` puts it; a missing right above the form."""
 
     def deny(denied: PermissionDenied) -> None:
-        form.add_error(WHOLE_FORM, _("Not allowed: %(denied)s.") % {"denied": denied})
+        form.add_error(WHOLE_FORM, not_allowed(denied))
 
     return _Shown(place, deny)
 
@@ -82,7 +82,7 @@ def refusals_in(context: dict[str, Any], name: str, *, denials: bool = False) ->
     """
 
     def deny(denied: PermissionDenied) -> None:
-        context[name] = _denial(denied)
+        context[name] = not_allowed(denied)
 
     def show_refusal(refused: Refused) -> None:
         context[name] = refused.message
@@ -90,8 +90,9 @@ def refusals_in(context: dict[str, Any], name: str, *, denials: bool = False) ->
     return _Shown(show_refusal, deny if denials else None)
 
 
-def _denial(denied: PermissionDenied) -> str:
-    return _("Not allowed: %(denied)s.") % {"denied": denied}
+def not_allowed(reason: object) -> str:
+    """What a visitor is told of a denial, or of a decision's reason."""
+    return _("Not allowed: %(reason)s.") % {"reason": reason}
 
 
 class _Shown(AbstractContextManager[None, bool]):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import django_tables2 as tables
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
+from django.http import QueryDict
 from django.template import Context
 from django.template.loader import get_template
 from django_tables2 import RequestConfig, Table
@@ -212,7 +213,12 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable
 
 def search_text(request: HtmxRequest) -> str:
     """What was typed into a list's search field."""
-    return request.GET.get("q", "").strip()[:128]
+    return searched(request.GET)
+
+
+def searched(query: QueryDict) -> str:
+    """The same, by the query of the list's address."""
+    return str(query.get("q", "")).strip()[:128]
 
 
 class CellColumn(tables.TemplateColumn):  # type: ignore[misc]

@@ -13,12 +13,12 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.web import columns, full_disk, htmx
 from console.web.htmx import HtmxRequest
+from console.web.returning import way_back
 from console.web.streams import StreamAnswer, streams
 
 
@@ -32,9 +32,7 @@ def health(request: HttpRequest) -> JsonResponse:
 @require_POST
 def choose_columns(request: HtmxRequest) -> HttpResponse:
     """Keep which columns of a list the visitor wants to see, and go back to the list."""
-    back = request.POST.get("next", "")
-    local = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    response = redirect(_without_columns(back) if local else "/")
+    response = redirect(_without_columns(way_back(request, request.POST.get("next", "")) or "/"))
     wanted = set(request.POST.getlist("shown"))
     hidden = [] if "default" in request.POST else [one for one in request.POST.getlist("column") if one not in wanted]
     columns.choose(request, response, request.POST.get("list", ""), hidden)

@@ -9,13 +9,13 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import saved_views
 from console.accounts.http import Request
 from console.web import columns, forms
+from console.web.returning import way_back
 
 
 @require_GET
@@ -72,5 +72,4 @@ def change(request: Request, name: str, number: int) -> HttpResponse:
 
 
 def _back(request: Request, url: str) -> str:
-    local = url_has_allowed_host_and_scheme(url, {request.get_host()}, require_https=request.is_secure())
-    return url if local else "/"
+    return way_back(request, url) or "/"

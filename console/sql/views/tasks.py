@@ -127,7 +127,7 @@ def _cancel_refusal(actor: Actor, task: QueryTask) -> str:
         return _("It has ended: %(status)s.") % {"status": task.status}
     resource = dla_resource(actor.tenant, task.table_schema)
     decision = actor.decide(services.CANCEL, resource, owner=task.tenant)
-    return "" if decision.allowed else _("Not allowed: %(reason)s.") % {"reason": decision.reason}
+    return "" if decision.allowed else forms.not_allowed(decision.reason)
 
 
 def _moving(found: QuerySet[QueryTask]) -> QuerySet[QueryTask]:
