@@ -5,4 +5,9 @@ class WebConfig(AppConfig):
     name = "console.web"
 
     def ready(self) -> None:
-        from console.web import checks  # noqa: F401 - registers itself
+        from console.web import (
+            checks,  # noqa: F401 - registers itself
+            postgresql,
+        )
+
+        postgresql.register()

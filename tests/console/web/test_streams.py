@@ -182,19 +182,22 @@ def test_a_stream_at_rest_holds_no_place_and_no_thread(
 def test_so_many_streams_of_an_account_ask_at_a_time(cast: Cast, server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others would stand before the account's requests, which are refused once too many wait."""
     asking, most = 0, 0
+    may_end = asyncio.Event()
 
-    async def slowly(*_: object) -> None:
+    async def until_told(*_: object) -> None:
         nonlocal asking, most
         asking += 1
         most = max(most, asking)
-        await asyncio.sleep(0.05)
+        await may_end.wait()
         asking -= 1
 
     monkeypatch.setattr(streams, "OF_A_SESSION", 100)
-    monkeypatch.setattr(streams, "ask", slowly)
+    monkeypatch.setattr(streams, "ask", until_told)
     for _ in range(20):
         server.listen(cast.client("alice"), TASKS).hears("open")
-    time.sleep(2)
+    eventually(lambda: most >= streams.TOGETHER, what="as many ask as may")
+    time.sleep(1)  # in which one more would ask
+    server.loop.call_soon_threadsafe(may_end.set)
     assert most == streams.TOGETHER
 
 
