@@ -57,6 +57,8 @@ ALONE = {
     "console.overview.first_steps",
     "console.cluster.plain",
     "console.demo.team",
+    # What every connection is given, by the app.
+    "console.web.postgresql",
 }
 #: Imports in functions of the console. `apps.py` has them too: what it gives is fetched when it is asked for first.
 IN_FUNCTIONS = {
@@ -66,6 +68,8 @@ IN_FUNCTIONS = {
     "console.pipelines.worker": {"analytics.pipelines"},
     # The lake, for where a log is: models are loaded by every process.
     "console.tracking.models": {"analytics", "console.catalog.storage"},
+    # The library of a database, which a console on SQLite does without.
+    "console.web.postgresql": {"psycopg.types.json", "psycopg.types.string"},
 }
 #: The schedule and the routes of all tasks.
 CELERY = ROOT / "console/celery.py"
