@@ -143,8 +143,8 @@ def _rates(wanted: _Range) -> Iterator[Line]:
     is_below = wanted.rule.watched == Condition.BELOW
     moving = {one.pk: rates(one.cluster, groups=[]).in_tps for one in wanted.instances}
 
-    def worst(topic: Topic) -> float:
-        rate = moving[topic.instance_id].get(topic.physical_name) or 0.0
+    def worst(instance: int, physical_name: str) -> float:
+        rate = moving[instance].get(physical_name) or 0.0
         return -rate if is_below else rate
 
     for cluster, topics in _by_cluster(_chosen(wanted, Topic.objects.all(), "name", worst)):
@@ -161,8 +161,8 @@ def _letters(wanted: _Range) -> Iterator[Line]:
     minutes = max(1, wanted.rule.minutes)
     stored = {one.pk: rates(one.cluster, groups=[]).stored for one in wanted.instances}
 
-    def worst(group: Group) -> float:
-        return stored[group.instance_id].get(dead_letter_topic(group.physical_name), 0)
+    def worst(instance: int, physical_name: str) -> float:
+        return stored[instance].get(dead_letter_topic(physical_name), 0)
 
     for cluster, groups in _by_cluster(_chosen(wanted, Group.objects.all(), "group_id", worst)):
         series = {one: Series.into(cluster, dead_letter_topic(one.physical_name)) for one in groups}
@@ -264,22 +264,27 @@ def _furthest(wanted: _Range) -> list[tuple[Group, int]]:
     """The groups with the largest backlogs, and these."""
     backlogs = {one.pk: rates(one.cluster, topics=[]).backlog for one in wanted.instances}
 
-    def behind(group: Group) -> int:
-        return backlogs[group.instance_id].get(group.physical_name, 0)
+    def behind(instance: int, physical_name: str) -> int:
+        return backlogs[instance].get(physical_name, 0)
 
-    return [(one, behind(one)) for one in _chosen(wanted, Group.objects.all(), "group_id", behind)]
+    groups = _chosen(wanted, Group.objects.all(), "group_id", behind)
+    return [(one, behind(one.instance_id, one.physical_name)) for one in groups]
 
 
-def _chosen(wanted: _Range, rows: QuerySet[_Row], name: str, worst: Callable[[_Row], float]) -> list[_Row]:
-    """Those of the rule's things that are worst off now, at most MOST, the worst first."""
+def _chosen(wanted: _Range, rows: QuerySet[_Row], name: str, worst: Callable[[int, str], float]) -> list[_Row]:
+    """Those of the rule's things that are worst off now, at most MOST, the worst first.
+
+    `worst` is given an instance's number and a physical name. Of all others only the names are read: an instance may
+    have 20,000.
+    """
     own = {one.pk: one for one in wanted.instances}
     fits = matcher(wanted.rule.names)
-    found = heapq.nlargest(
-        MOST, (one for one in rows.filter(instance__in=own).order_by(name) if fits(getattr(one, name))), key=worst
-    )
-    for one in found:
+    every = rows.filter(instance__in=own).order_by(name).values_list("pk", "instance_id", "physical_name", name)
+    worst_off = heapq.nlargest(MOST, (one for one in every if fits(one[3])), key=lambda one: worst(one[1], one[2]))
+    found = rows.in_bulk([pk for pk, *_others in worst_off])
+    for one in found.values():
         one.instance = own[one.instance_id]
-    return found
+    return [found[pk] for pk, *_others in worst_off if pk in found]
 
 
 def _by_cluster(rows: Iterable[_Row]) -> Iterator[tuple[Cluster, list[_Row]]]:
