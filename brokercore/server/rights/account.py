@@ -45,7 +45,7 @@ class Account:
 
     __slots__ = (
         "answering", "bytes_in", "bytes_paid_until", "connections", "in_flight", "incoming", "incoming_bytes",
-        "limits", "making", "messages_in", "messages_paid_until", "most_stored", "positions", "queues", "reads",
+        "late", "limits", "making", "messages_in", "messages_paid_until", "most_stored", "positions", "queues", "reads",
         "refused", "seconds_per_byte", "seconds_per_message", "share", "stored_bytes", "uid", "unread", "unread_bytes",
     )  # fmt: skip
 
@@ -71,6 +71,8 @@ class Account:
         self.unread_bytes = 0
         self.making = asyncio.Lock()
         """Held by the request that makes a topic or a group: two at a time would both find room for the last one."""
+        self.late: dict[tuple[str, str], float] = {}
+        """Kind and name of what the console was late with, and until when it may still be making it (monotonic)."""
         self.share = Share()
         """What its requests may take of a round of the loop."""
         self.refused: dict[str, int] = {}

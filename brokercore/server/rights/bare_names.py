@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 4.0
 """How long the console has: tools wait for five seconds."""
 
+_LATE_SECONDS = 60.0
+"""So long a name is taken for one that is being made after the console was late with it."""
 _LOOK_SECONDS = 0.05
 _MOST_WANTED = 1000
 
@@ -62,16 +64,25 @@ async def let_make(
         await broker.security.refresh()
         if broker.security.current(caller).may(wanted, name, connection):
             return False
+        if caller.account.late.get((kind, name), 0.0) > time.monotonic():
+            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{name} is being made; try again later")
     if known or not caller.may(create, instance, connection):
         raise permissions.denied(caller, (create, update), name)
     async with caller.account.making:
-        await _ask(broker, connection, caller, kind=kind, name=name, config=config)
+        await _ask(broker, connection, caller, caller.account.late, kind=kind, name=name, config=config)
     await broker.security.refresh()
     return True
 
 
 async def _ask(
-    broker: Broker, connection: Connection, caller: Caller, *, kind: str, name: str, config: Mapping[str, Any]
+    broker: Broker,
+    connection: Connection,
+    caller: Caller,
+    late: dict[tuple[str, str], float],
+    *,
+    kind: str,
+    name: str,
+    config: Mapping[str, Any],
 ) -> None:
     number, redis = secrets.token_hex(16), broker.store.reader
     deadline_ms = int((time.time() + ANSWER_SECONDS) * 1000)
@@ -88,6 +99,11 @@ async def _ask(
                 raise Refusal(code, answer.remark, kind="permission" if answer.kind == "permission" else "")
             return
         await asyncio.sleep(_LOOK_SECONDS)
+    now = time.monotonic()
+    for past in [one for one, until in late.items() if until <= now]:
+        del late[past]
+    if len(late) < _MOST_WANTED:
+        late[kind, name] = now + _LATE_SECONDS
     raise Refusal(
         ResponseCode.SYSTEM_BUSY,
         f"the console, which keeps names without a namespace, does not answer: {name} was not made; try again later",

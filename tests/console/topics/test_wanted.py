@@ -134,6 +134,28 @@ def test_without_a_console_that_answers_nothing_is_made_and_the_client_is_told(
     assert not Topic.objects.filter(physical_name=name).exists()
 
 
+@pytest.mark.usefixtures("answering")
+def test_who_asks_again_for_what_is_being_made_is_told_to_wait(
+    cast: Cast, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers have the name already, and nobody has rights on it yet."""
+    make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    name, may_go_on, publish = f"bare-{cast.acme.uid}", threading.Event(), access_table.publish_on_commit
+
+    def publish_late() -> None:
+        assert may_go_on.wait(60)
+        publish()
+
+    with wire_of(broker, key_of(cast)) as wire:
+        monkeypatch.setattr(access_table, "publish_on_commit", publish_late)
+        assert make_topic_over(wire, name)[0] == ResponseCode.SYSTEM_BUSY
+        assert name in on_broker(cast.cluster)
+        code, remark = make_topic_over(wire, name)
+        may_go_on.set()
+        assert (code, remark) == (ResponseCode.SYSTEM_BUSY, f"{name} is being made; try again later")
+        eventually(lambda: make_topic_over(wire, name)[0] == 0)
+
+
 def test_what_is_no_wish_is_dropped(cast: Cast) -> None:
     late = Wanted("n", "topic", "late", "LTAI", "", False, int(time.time() * 1000) + 60_000)
     connection().lpush(WANTED, "nonsense", late.encode())
