@@ -55,6 +55,9 @@ class Connection(asyncio.Protocol):
 
     minds_unset_types = False
     """Whether a topic that was made without a message type takes normal messages only, as for clients of gRPC."""
+    minds_late_handles = False
+    """Whether a receipt handle ends with the invisible time of its message, as at the proxy for clients of gRPC, and
+    not only when the message is given out again."""
 
     def __init__(
         self,

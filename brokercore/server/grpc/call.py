@@ -62,6 +62,7 @@ class InnerConnection(Connection):
     """Where a call came from, and what the broker answers to the requests that it stands for."""
 
     minds_unset_types = True
+    minds_late_handles = True
 
     def __init__(self, broker: Broker, dispatch: Dispatch, caller: Caller, came_on: Connection) -> None:
         super().__init__(dispatch, _nothing, broker.turn, broker.rounds)

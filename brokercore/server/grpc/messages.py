@@ -41,6 +41,11 @@ MAX_MESSAGE_GROUP = 64
 MAX_RECOVERY_SECONDS = 86_400 * 3
 """Latest first check of a half message."""
 
+MAX_USER_PROPERTIES = 128
+MAX_USER_BYTES = 16 << 10
+"""Bytes of the names and values of user properties with the tag and the keys. Both limits are those of the proxy of
+Apache RocketMQ (userPropertyMaxNum, maxUserPropertySize); remoting clients may fill `MAX_PROPERTIES`."""
+
 _ROOM = 256
 """Bytes of properties that the broker may add."""
 
@@ -103,6 +108,7 @@ def read_message(message: Message, topic: str) -> Outgoing:
         raise Fault(Code.ILLEGAL_MESSAGE_ID, "the message has no id")
     _check_user_properties(message)
     _check_texts(system)
+    _check_size(message)
     found = dict(message.user_properties) | {names.UNIQUE_KEY: system.message_id}
     found |= {
         names.TAGS: system.tag,
@@ -178,11 +184,24 @@ def _of_kind(system: SystemProperties, topic: str) -> dict[str, str]:
 
 
 def _check_user_properties(message: Message) -> None:
+    count = len(message.user_properties)
+    if count > MAX_USER_PROPERTIES:
+        sentence = f"the message has {count} user properties; allowed are {MAX_USER_PROPERTIES}"
+        raise Fault(Code.MESSAGE_PROPERTIES_TOO_LARGE, sentence)
     for name, value in message.user_properties.items():
         if name in names.SYSTEM_NAMES:
             raise Fault(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"the property {name} is the broker's own")
         if not _clean(name) or not _clean(value) or not name:
             raise Fault(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"the property {name[:64]!r} has control characters")
+
+
+def _check_size(message: Message) -> None:
+    system, given = message.system_properties, message.user_properties
+    texts = [*given.keys(), *given.values(), *system.keys, system.tag]
+    size = sum([len(text.encode()) for text in texts])
+    if size > MAX_USER_BYTES:
+        sentence = f"user properties, tag and keys have {size} bytes; allowed are {MAX_USER_BYTES}"
+        raise Fault(Code.MESSAGE_PROPERTIES_TOO_LARGE, sentence)
 
 
 def _check_texts(system: SystemProperties) -> None:

@@ -32,10 +32,13 @@ from brokercore.server.grpc.call import MOST_ENTRIES, OK, Call, Fault, check, ov
 from brokercore.server.grpc.messages import build_message, group_name, topic_name
 from brokercore.server.grpc.service import Service
 from brokercore.server.grpc.sessions import RENEWED_MS
-from brokercore.server.handlers.pop import LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS
+from brokercore.server.handlers.pop import MOST_INVISIBLE_MS
 
 POLLING_SECONDS = 20.0
 """How long a receive waits that does not say so itself."""
+
+LEAST_RECEIVED_MS = 10_000
+"""The shortest invisible time of a receive, as the proxy of Apache RocketMQ has it (minInvisibleTimeMillsForRecv)."""
 
 MOST_ANSWERING = 16 << 20
 """Bytes of messages that calls of one account have been given and have not read; each takes five times its memory."""
@@ -133,14 +136,18 @@ def filter_of(expression: FilterExpression) -> tuple[str, str]:
 
 
 def _invisible_ms(request: ReceiveMessageRequest) -> int:
-    if request.auto_renew and not request.HasField("invisible_duration"):
-        return RENEWED_MS
-    return _checked(request.invisible_duration.ToMilliseconds(), LEAST_INVISIBLE_MS)
+    if request.auto_renew:
+        return RENEWED_MS  # whatever the client asks for: it is made longer here, as at the proxy
+    return _checked(request.invisible_duration.ToMilliseconds(), LEAST_RECEIVED_MS)
 
 
 def _checked(invisible_ms: int, least: int) -> int:
-    if not least <= invisible_ms <= MOST_INVISIBLE_MS:
-        sentence = f"the invisible time is {invisible_ms} ms; allowed are {least} to {MOST_INVISIBLE_MS}"
+    """The time, if it may be. Raises Fault, whose sentence begins as the proxy's: programs look into it."""
+    if invisible_ms < least:
+        sentence = f"the invisibleTime is too small: it is {invisible_ms} ms, the least is {least}"
+        raise Fault(Code.ILLEGAL_INVISIBLE_TIME, sentence)
+    if invisible_ms > MOST_INVISIBLE_MS:
+        sentence = f"the invisibleTime is too large: it is {invisible_ms} ms, the most is {MOST_INVISIBLE_MS}"
         raise Fault(Code.ILLEGAL_INVISIBLE_TIME, sentence)
     return invisible_ms
 
@@ -197,14 +204,16 @@ async def forward_to_dead_letters(
     topic, group = topic_name(request.topic), group_name(request.group)
     receipt = _receipt(request.receipt_handle)
     found = call.broker.topics.get(topic)
-    state = call.broker.flights.find((group, topic, receipt.queue_id))
+    place = (group, topic, receipt.queue_id)
+    state = call.broker.flights.find(place)
     flight = state.flights.get(receipt.offset) if state else None
     if found is None or flight is None or flight.popped_ms != receipt.popped_ms:
         raise Fault(Code.INVALID_RECEIPT_HANDLE, "the receipt handle holds no more: the message was given out again")
     physical_offset = found.queues[receipt.queue_id].base + receipt.offset
     ext = {"group": group, "offset": str(physical_offset), "delayLevel": "-1", "originTopic": topic}
     check(await call.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext))
-    check(await call.ask(RequestCode.ACK_MESSAGE, _handle_ext(receipt, topic, group)), _HANDLE)
+    # Not as an acknowledgement: in an ordered group it would come again with one before it, and is a dead letter.
+    await call.broker.flights.acknowledge(place, receipt.offset, receipt.popped_ms, in_turn=False)
     return ForwardMessageToDeadLetterQueueResponse(status=OK)
 
 

@@ -244,7 +244,9 @@ class Renewals:
         flights = self._broker.flights
         state = flights.find(place)
         flight = state.flights.get(offset) if state else None
-        if flight is not None and flight.popped_ms == popped_ms and flight.visible_ms > now_ms + GONE_MS:
+        if flight is None or flight.acknowledged:
+            return
+        if flight.popped_ms == popped_ms and flight.visible_ms > now_ms + GONE_MS:
             flights.extend(place, offset, now_ms + GONE_MS)
             self._wake(place)
 
@@ -273,7 +275,9 @@ class Renewals:
         flights = self._broker.flights
         state = flights.find(held.place)
         flight = state.flights.get(held.offset) if state else None
-        if flight is None or flight.popped_ms != held.popped_ms or now_ms - held.popped_ms > LONGEST_MS:
+        if flight is None or flight.acknowledged or flight.popped_ms != held.popped_ms:
+            return False
+        if now_ms - held.popped_ms > LONGEST_MS:
             return False
         if not online:
             self.give_back(*held)

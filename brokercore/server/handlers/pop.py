@@ -128,21 +128,37 @@ def _head(request: PopRequest, found: list[Popped]) -> dict[str, str]:
     }
 
 
-async def acknowledge(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def acknowledge(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """ACK_MESSAGE. The receipt handle of an earlier delivery ends nothing: the message is somebody else's by now."""
     place, receipt = _receipt(broker, command)
+    if _is_late(broker, connection, place, receipt):
+        return _too_late(command)
     if not await broker.flights.acknowledge(place, receipt.offset, receipt.popped_ms):
         return _given_out_again(command)
+    _wake(broker, place)
     return command.response(_OK)
 
 
-async def change_invisible_time(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+def _wake(broker: Broker, place: Place) -> None:
+    """After an acknowledgement: who waits for a queue in order may have what comes next, when nothing holds it up."""
+    topic, state = broker.topics.get(place[1]), broker.flights.find(place)
+    queue = topic.queues[place[2]] if topic else None
+    if queue is None or state is None or not queue.waiters:
+        return
+    now = int(time.time() * 1000)
+    if state.are_all_due(now) and (state.flights or state.next_offset < queue.max_offset):
+        broker.waiting.wake(queue)
+
+
+async def change_invisible_time(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """CHANGE_MESSAGE_INVISIBLETIME: the message is visible again so long from now; it has a new receipt handle."""
     place, receipt = _receipt(broker, command)
     given = integer(command.ext, "invisibleTime")
     if not 0 <= given <= MOST_INVISIBLE_MS:
         message = f"the invisible time is {given} ms; allowed are 0 to {MOST_INVISIBLE_MS}"
         raise Refusal(ResponseCode.INVALID_PARAMETER, message)
+    if _is_late(broker, connection, place, receipt):
+        return _too_late(command)
     now = max(int(time.time() * 1000), receipt.popped_ms + 1)
     visible_ms = now + max(1, given)  # never in the same ms again: its receipt handles could not be told apart
     if not await broker.flights.change(place, receipt.offset, receipt.popped_ms, visible_ms, now):
@@ -166,6 +182,16 @@ def _receipt(broker: Broker, command: Command) -> tuple[tuple[str, str, int], Re
     if not 0 <= queue_id < len(topic.queues):
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue {queue_id} of topic {name} does not exist")
     return (group, name, queue_id), receipt
+
+
+def _is_late(broker: Broker, connection: Connection, place: Place, receipt: Receipt) -> bool:
+    return connection.minds_late_handles and broker.flights.is_late(place, receipt, int(time.time() * 1000))
+
+
+def _too_late(command: Command) -> Command:
+    return command.response(
+        ResponseCode.NO_MESSAGE, "the receipt handle is expired: the invisible time of its message is over"
+    )
 
 
 def _given_out_again(command: Command) -> Command:
@@ -288,6 +314,8 @@ async def acknowledge_batch(broker: Broker, _connection: Connection, command: Co
     late = 0
     for place, offset, popped_ms in wanted:
         late += not await broker.flights.acknowledge(place, offset, popped_ms)
+    for place in {place for place, _, _ in wanted}:
+        _wake(broker, place)
     if late:
         return command.response(ResponseCode.NO_MESSAGE, f"{late} of {len(wanted)} messages were given out again")
     return command.response(ResponseCode.SUCCESS)

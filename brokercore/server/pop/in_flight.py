@@ -4,6 +4,10 @@ A queue of a group is what comes next and what is in flight; everything else bef
 in Redis when a pop is answered, and an acknowledgement is answered once Redis has it. Apache
 RocketMQ keeps checkpoints in a topic and sends what is not acknowledged through a retry topic; here the message is
 given out again from where it lies.
+
+Of what was given out in order, a message counts as done only when all before it are: acknowledged behind one that is
+not, it stays, and comes again with that one, as from Apache RocketMQ (ConsumerOrderInfoManager commits the first
+offset that is not acknowledged). A consumer that repeats the first message has the others after it again.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from brokercore.protocol.ids import Receipt
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.offsets import OffsetTable, Place
 from brokercore.server.storage.recovery import mend_hash
@@ -32,6 +37,14 @@ class Flight:
     visible_ms: int
     popped_ms: int
     attempts: int
+    ordered: bool = False
+    """Whether it was given out in order."""
+    acknowledged: bool = False
+    """Whether it waits for those before it to be acknowledged too; only of what was given out in order."""
+
+    def ends_by(self, now_ms: int) -> bool:
+        """Whether nobody works on it any more."""
+        return self.acknowledged or self.visible_ms <= now_ms
 
 
 @dataclass(slots=True)
@@ -63,6 +76,22 @@ class QueueState:
         if len(self._coming) > 2 * len(self.flights) + _KEPT:
             self._order()
 
+    def end(self, offsets: Iterable[int]) -> dict[int, Flight]:
+        """Take messages out of flight, and what was acknowledged right behind them; tells what was taken out."""
+        ended = {offset: self.flights.pop(offset) for offset in offsets if offset in self.flights}
+        while (first := self._first()) is not None and self.flights[first].acknowledged:
+            ended[first] = self.flights.pop(first)
+        return ended
+
+    def wait_for_earlier(self, offset: int) -> bool:
+        """Note that a message is acknowledged which comes again with one before it; False when it does not."""
+        flight = self.flights[offset]
+        if not flight.ordered or self._first() == offset:
+            return False
+        flight.acknowledged = True
+        self.add(offset, flight)
+        return True
+
     def end_at(self, offset: int, visible_ms: int) -> None:
         """A delivery ends at another time."""
         flight = self.flights[offset]
@@ -72,10 +101,15 @@ class QueueState:
     @property
     def done_before(self) -> int:
         """Everything below this offset is done: what the group's committed offset is."""
+        first = self._first()
+        return self.next_offset if first is None else first
+
+    def _first(self) -> int | None:
+        """The first offset in flight."""
         lowest = self._lowest
         while lowest and lowest[0] not in self.flights:
             heappop(lowest)
-        return lowest[0] if lowest else self.next_offset
+        return lowest[0] if lowest else None
 
     def due(self, now_ms: int, count: int) -> list[int]:
         """The first offsets in flight that are visible again, in order; at most `count`."""
@@ -84,7 +118,7 @@ class QueueState:
         while self._visible and len(found) < count:
             offset = heappop(self._visible)
             flight = self.flights.get(offset)
-            if flight is None or flight.visible_ms > now_ms or (found and found[-1] == offset):
+            if flight is None or not flight.ends_by(now_ms) or (found and found[-1] == offset):
                 continue  # it ended, it ends at another time, or it is here twice
             found.append(offset)
         for offset in found:
@@ -100,9 +134,12 @@ class QueueState:
         self._arrive(now_ms)
         return not self._coming
 
-    def next_due_ms(self, now_ms: int) -> int | None:
-        """When the first message in flight is visible again: `now_ms` when one is."""
-        if self.is_due(now_ms):
+    def next_due_ms(self, now_ms: int, *, ordered: bool = False) -> int | None:
+        """When the first message in flight is visible again: `now_ms` when one is.
+
+        To an `ordered` pop one is only when all are: it looks when the next one is, and then perhaps again.
+        """
+        if self.is_due(now_ms) and not (ordered and self._coming):
             return now_ms
         return self._coming[0][0] if self._coming else None
 
@@ -121,7 +158,7 @@ class QueueState:
             visible_ms, offset = coming[0]
             flight = self.flights.get(offset)
             if flight is not None and flight.visible_ms == visible_ms:
-                if visible_ms > now_ms:
+                if not flight.ends_by(now_ms):
                     return
                 heappush(self._visible, offset)
             heappop(coming)
@@ -150,7 +187,7 @@ class FlightTable:
             offset, queue_id, topic, group = name.split("@", 3)
             state = self._states.get((group, topic, int(queue_id)))
             if state is not None:
-                state.add(int(offset), Flight(*map(int, value.split(":"))))
+                state.add(int(offset), _flight(value))
         for place, state in self._states.items():
             known = self._offsets.get(*place)
             state.committed = state.done_before if known is None else known
@@ -228,13 +265,14 @@ class FlightTable:
         next_offset: int,
         now_ms: int,
         visible_ms: int,
+        ordered: bool = False,
     ) -> None:
         """Mark messages, given as offset and attempts before, as in flight, before anybody gets them.
 
         Both hashes change as one: a next offset without its flights would be messages that nobody gets. Raises
         StoreUnavailable and RedisError; nothing is in flight then.
         """
-        flights = {offset: Flight(visible_ms, now_ms, attempts) for offset, attempts in taken}
+        flights = {offset: Flight(visible_ms, now_ms, attempts, ordered) for offset, attempts in taken}
         words = [word for offset, flight in flights.items() for word in (_field(place, offset), _value(flight))]
         commands: list[tuple[str | int, ...]] = [("HSET", self._keys.pop_flights, *words)] if words else []
         if next_offset != state.next_offset:
@@ -248,10 +286,22 @@ class FlightTable:
         self._note(place[0], len(state.flights) - before)
         self._commit(place, state)
 
-    async def acknowledge(self, place: Place, offset: int, popped_ms: int) -> bool:
+    def is_late(self, place: Place, receipt: Receipt, now_ms: int) -> bool:
+        """Whether the invisible time is over for which a receipt handle was given, or was made longer.
+
+        Of what is not in flight any more only the handle says how long it held.
+        """
+        state = self._states.get(place)
+        flight = state.flights.get(receipt.offset) if state else None
+        if flight is None or flight.popped_ms != receipt.popped_ms:
+            return receipt.popped_ms + receipt.invisible_ms <= now_ms
+        return flight.visible_ms <= now_ms
+
+    async def acknowledge(self, place: Place, offset: int, popped_ms: int, *, in_turn: bool = True) -> bool:
         """End a delivery; False when the message was given out again since, so that this handle ends nothing.
 
-        Raises StoreUnavailable; the message stays in flight then.
+        What was given out in order ends when all before it do, unless it is not to be acknowledged `in_turn`. Raises
+        StoreUnavailable; the message stays in flight then.
         """
         state = self._states.get(place)
         flight = state.flights.get(offset) if state else None
@@ -259,17 +309,31 @@ class FlightTable:
             return True  # acknowledged before
         if flight.popped_ms != popped_ms:
             return False
-        del state.flights[offset]
-        self._note(place[0], -1)
+        if in_turn and state.wait_for_earlier(offset):
+            await self._keep_acknowledged(place, state, offset)
+            return True
+        ended = state.end([offset])
+        self._note(place[0], -len(ended))
         try:
-            await self._writer.call("HDEL", self._keys.pop_flights, _field(place, offset))
+            await self._writer.call("HDEL", self._keys.pop_flights, *[_field(place, offset) for offset in ended])
         except Exception:
-            if offset not in state.flights:
-                state.add(offset, flight)
-                self._note(place[0], 1)
+            lost = [number for number in ended if number not in state.flights]
+            for number in lost:
+                state.add(number, ended[number])
+            self._note(place[0], len(lost))
             raise
         self._commit(place, state)
         return True
+
+    async def _keep_acknowledged(self, place: Place, state: QueueState, offset: int) -> None:
+        flight = state.flights[offset]
+        try:
+            await self._writer.call("HSET", self._keys.pop_flights, _field(place, offset), _value(flight))
+        except Exception:
+            flight.acknowledged = False
+            if state.flights.get(offset) is flight:
+                state.add(offset, flight)
+            raise
 
     async def change(self, place: Place, offset: int, popped_ms: int, visible_ms: int, now_ms: int) -> bool:
         """Give a delivery another end, and a new handle of `now_ms`; False when its handle holds no more.
@@ -278,9 +342,9 @@ class FlightTable:
         """
         state = self._states.get(place)
         flight = state.flights.get(offset) if state else None
-        if state is None or flight is None or flight.popped_ms != popped_ms:
+        if state is None or flight is None or flight.popped_ms != popped_ms or flight.acknowledged:
             return False
-        changed = Flight(visible_ms, now_ms, flight.attempts)
+        changed = Flight(visible_ms, now_ms, flight.attempts, flight.ordered)
         state.add(offset, changed)
         try:
             await self._writer.call("HSET", self._keys.pop_flights, _field(place, offset), _value(changed))
@@ -339,12 +403,10 @@ class FlightTable:
         await mend_hash(self._writer, self._keys.pop_next, following)
 
     def _drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:
-        if offsets:
-            self._writer.send("HDEL", self._keys.pop_flights, *[_field(place, offset) for offset in offsets])
-        before = len(state.flights)
-        for offset in offsets:
-            state.flights.pop(offset, None)
-        self._note(place[0], len(state.flights) - before)
+        ended = state.end(offsets)
+        if ended:
+            self._writer.send("HDEL", self._keys.pop_flights, *[_field(place, offset) for offset in ended])
+        self._note(place[0], -len(ended))
 
     def _commit(self, place: Place, state: QueueState) -> None:
         state.committed = state.done_before
@@ -365,4 +427,10 @@ def _field(place: Place, offset: int) -> str:
 
 
 def _value(flight: Flight) -> str:
-    return f"{flight.visible_ms}:{flight.popped_ms}:{flight.attempts}"
+    order = f":{1 + flight.acknowledged}" if flight.ordered else ""
+    return f"{flight.visible_ms}:{flight.popped_ms}:{flight.attempts}{order}"
+
+
+def _flight(value: str) -> Flight:
+    visible_ms, popped_ms, attempts, *order = map(int, value.split(":"))
+    return Flight(visible_ms, popped_ms, attempts, bool(order), order == [2])

@@ -176,6 +176,8 @@ class PopRequest:
             if self._work.is_over:
                 await self._work.rest()
             state = self._state(queue)
+            if self.ordered and state and not state.are_all_due(now):
+                continue
             first = state.next_offset if state else self._first(queue, keep=True)
             if first < queue.max_offset or (state and state.is_due(now)):
                 return True
@@ -261,8 +263,15 @@ class PopRequest:
             try:
                 if self.broker.offsets.get(*place) is None:
                     self.broker.limits.add_positions(self.account, self.group, 1)
+                visible_ms = now + self.invisible_ms
                 await self.broker.flights.claim(
-                    place, state, taken, next_offset=next_offset, now_ms=now, visible_ms=now + self.invisible_ms
+                    place,
+                    state,
+                    taken,
+                    next_offset=next_offset,
+                    now_ms=now,
+                    visible_ms=visible_ms,
+                    ordered=self.ordered,
                 )
             except (StoreUnavailable, RedisError, LimitReached):
                 del answer.messages[before:]
@@ -281,13 +290,16 @@ class PopRequest:
     async def _again(self, queue: Queue, state: QueueState, offset: int) -> bytes | None:
         """The frame of a message that is visible again; None when it is gone, or now a dead letter."""
         frame = await self.broker.store.message_at(queue.base + offset)
+        flight = state.flights.get(offset)
+        if flight is None:
+            return None  # it was acknowledged, and what it came again with has become a dead letter
         config = self.broker.groups.get(self.group)
         limit = config.retry_max_times if config else 0
-        if frame is not None and state.flights[offset].attempts < limit:
+        if frame is not None and (flight.acknowledged or flight.attempts < limit):
             return frame
         if frame is not None:
             message = decode_stored(frame)[0]
-            message.reconsume_times = state.flights[offset].attempts
+            message.reconsume_times = flight.attempts
             prepare(message)
             await bury(self.broker, message, self.group)
         self.broker.flights.drop(self._place(queue), state, [offset])
@@ -351,7 +363,7 @@ class PopRequest:
         """Until a message comes, one is visible again, the instance may receive again, or the time is over."""
         now = int(time.time() * 1000)
         states = [self.broker.flights.find(self._place(queue)) for queue in self.queues]
-        times = [state.next_due_ms(now) for state in states if state is not None]
+        times = [state.next_due_ms(now, ordered=self.ordered) for state in states if state is not None]
         due = min((moment for moment in times if moment is not None), default=None)
         if self._held:
             seconds = min(seconds, self._held)

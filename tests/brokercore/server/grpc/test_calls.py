@@ -16,6 +16,7 @@ from brokercore.protocol.grpc.messaging_pb2 import Code
 from brokercore.protocol.properties import MAX_PROPERTIES
 from brokercore.server.delivery.incoming import MAX_BODY
 from brokercore.server.grpc.endpoint import SERVICE
+from brokercore.server.grpc.messages import MAX_USER_BYTES, MAX_USER_PROPERTIES
 from tests.brokercore.server.grpc.caller import (
     READS_NOTHING_AHEAD,
     Caller,
@@ -78,7 +79,9 @@ def route(caller: Caller, topic: str) -> Any:
         (Code.ILLEGAL_MESSAGE_TAG, {"tag": "a\x02KEYS\x01forged"}),
         (Code.ILLEGAL_MESSAGE_KEY, {"keys": ["a\nb"]}),
         (Code.ILLEGAL_MESSAGE_GROUP, {"message_group": "g" * 65}),
-        (Code.MESSAGE_PROPERTIES_TOO_LARGE, {"keys": ["k" * MAX_PROPERTIES]}),
+        (Code.MESSAGE_PROPERTIES_TOO_LARGE, {"keys": ["k" * MAX_USER_BYTES, "k"]}),
+        (Code.MESSAGE_PROPERTIES_TOO_LARGE, {"tag": "t" * (MAX_USER_BYTES + 1)}),
+        (Code.MESSAGE_PROPERTIES_TOO_LARGE, {"trace_context": "t" * MAX_PROPERTIES}),
         (Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, {"message_type": pb.MessageType.FIFO}),
         (Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, {"message_type": pb.MessageType.DELAY}),
         (Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, {"message_type": pb.MessageType.TRANSACTION}),
@@ -91,6 +94,24 @@ def test_a_message_that_is_not_acceptable_is_refused_by_its_own_code(
     body = changes.pop("body", b"hello")
     answer = caller.send(message(wire.topic(), body, **changes))
     assert (answer.status.code, answer.entries[0].status.code) == (code, code), answer.status.message
+
+
+@pytest.mark.parametrize(
+    ("code", "count", "size"),
+    [
+        (Code.OK, MAX_USER_PROPERTIES, 8),
+        (Code.MESSAGE_PROPERTIES_TOO_LARGE, MAX_USER_PROPERTIES + 1, 8),
+        (Code.OK, 4, MAX_USER_BYTES // 8 - 4),
+        (Code.MESSAGE_PROPERTIES_TOO_LARGE, 4, MAX_USER_BYTES // 8 - 3),
+    ],
+)
+def test_user_properties_have_the_limits_of_the_official_proxy(
+    caller: Caller, wire: Wire, code: Code, count: int, size: int
+) -> None:
+    sent = message(wire.topic(), tag="t" * 8, keys=["k" * 4, "k" * 4])
+    for number in range(count):
+        sent.user_properties[f"{number}".rjust(size, "n")] = "ä" * (size // 2) + "v" * (size % 2)
+    assert caller.send(sent).status.code == code
 
 
 def test_a_delivery_time_beyond_forty_days_is_refused(caller: Caller, wire: Wire) -> None:
@@ -157,8 +178,11 @@ def test_what_a_receive_asks_for_is_checked(caller: Caller, wire: Wire) -> None:
     topic, group = wire.topic(), wire.group()
     bad = pb.FilterExpression(type=pb.FilterType.SQL, expression="a >")
     assert caller.receive(group, topic, filter_expression=bad)[0].code == Code.ILLEGAL_FILTER_EXPRESSION
-    assert caller.receive(group, topic, invisible=0)[0].code == Code.ILLEGAL_INVISIBLE_TIME
-    assert caller.receive(group, topic, invisible=13 * 3600)[0].code == Code.ILLEGAL_INVISIBLE_TIME
+    for seconds in (0, 9, 12 * 3600 + 1):
+        assert caller.receive(group, topic, invisible=seconds)[0].code == Code.ILLEGAL_INVISIBLE_TIME
+    for seconds in (10, 12 * 3600):
+        assert caller.receive(group, topic, invisible=seconds)[0].code == Code.MESSAGE_NOT_FOUND
+    assert caller.receive(group, topic, invisible=1, auto_renew=True)[0].code == Code.MESSAGE_NOT_FOUND
     assert caller.receive(group, topic)[0].code == Code.MESSAGE_NOT_FOUND
 
 
@@ -190,17 +214,51 @@ def test_a_handle_is_of_one_delivery_of_one_message(caller: Caller, wire: Wire) 
     assert answer.status.code == Code.INVALID_RECEIPT_HANDLE
 
 
+def changed(caller: Caller, group: str, topic: str, handle: str, **duration: int) -> Any:
+    request = pb.ChangeInvisibleDurationRequest(
+        group=resource(group), topic=resource(topic), receipt_handle=handle, invisible_duration=duration
+    )
+    return caller.call("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
+
+
+def test_a_handle_ends_with_the_invisible_time_of_its_message(caller: Caller, wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    caller.send(message(topic))
+    (received,) = caller.receive(group, topic)[1]
+    received.system_properties.receipt_handle = changed(
+        caller, group, topic, received.system_properties.receipt_handle, nanos=1_000_000
+    ).receipt_handle
+    time.sleep(0.01)  # nobody asks for it meanwhile: it is as it was, but late
+    assert caller.acknowledge(group, received).status.code == Code.INVALID_RECEIPT_HANDLE
+    late = changed(caller, group, topic, received.system_properties.receipt_handle, seconds=30)
+    assert late.status.code == Code.INVALID_RECEIPT_HANDLE
+    (again,) = caller.receive(group, topic)[1]
+    assert again.system_properties.delivery_attempt == 2
+    assert [caller.acknowledge(group, again).status.code for _ in range(2)] == [Code.OK, Code.OK]
+
+
+def test_what_becomes_a_dead_letter_does_not_come_again_with_what_was_before_it(caller: Caller, wire: Wire) -> None:
+    topic, group = wire.topic(1, "FIFO"), wire.group(consumeMessageOrderly=True)
+    for body in (b"first", b"second"):
+        caller.send(message(topic, body, message_type=pb.MessageType.FIFO, message_group="g"))
+    first, second = caller.receive(group, topic)[1]
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        group=resource(group), topic=resource(topic), receipt_handle=second.system_properties.receipt_handle
+    )
+    answer = caller.call("ForwardMessageToDeadLetterQueue", request, pb.ForwardMessageToDeadLetterQueueResponse)
+    assert answer.status.code == Code.OK
+    changed(caller, group, topic, first.system_properties.receipt_handle)
+    assert [item.body for item in caller.receive(group, topic, wait=10)[1]] == [b"first"]
+
+
 def test_an_old_handle_makes_no_dead_letter_of_a_message_that_has_a_new_one(caller: Caller, wire: Wire) -> None:
     topic, group = wire.topic(), wire.group()
     caller.send(message(topic))
     (received,) = caller.receive(group, topic)[1]
     handle = received.system_properties.receipt_handle
-    longer = pb.ChangeInvisibleDurationRequest(
-        group=resource(group), topic=resource(topic), receipt_handle=handle, invisible_duration={"seconds": 60}
-    )
-    changed = caller.call("ChangeInvisibleDuration", longer, pb.ChangeInvisibleDurationResponse)
-    assert changed.status.code == Code.OK
-    for given, code in ((handle, Code.INVALID_RECEIPT_HANDLE), (changed.receipt_handle, Code.OK)):
+    longer = changed(caller, group, topic, handle, seconds=60)
+    assert longer.status.code == Code.OK
+    for given, code in ((handle, Code.INVALID_RECEIPT_HANDLE), (longer.receipt_handle, Code.OK)):
         request = pb.ForwardMessageToDeadLetterQueueRequest(
             group=resource(group), topic=resource(topic), receipt_handle=given
         )

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from brokercore.protocol.ids import Receipt
 from brokercore.server.grpc.sessions import LONGEST_MS, RENEWED_MS, Renewals
 from brokercore.server.pop.in_flight import FlightTable
 from brokercore.server.settings import Settings
@@ -43,3 +44,5 @@ async def test_a_message_is_kept_for_its_client_for_three_hours_and_no_longer(st
     renewals.look()
     assert state.flights[0].visible_ms == now_ms + 1000, "a client that hangs has lost it"
     assert state.flights[1].visible_ms >= now_ms + RENEWED_MS
+    handles = [Receipt(offset, popped_ms[offset], 1000, "broker-a", 0, offset) for offset in (0, 1)]
+    assert [flights.is_late(PLACE, handle, now_ms + 1000) for handle in handles] == [True, False]

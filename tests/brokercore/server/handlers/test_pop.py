@@ -162,6 +162,76 @@ def test_an_ordered_queue_waits_for_what_is_in_flight(wire: Wire, place: tuple[s
     assert bodies(wire, *place, **fields) == [b"m4"]
 
 
+def offset_of(wire: Wire, group: str, topic: str) -> str:
+    return wire.ok(14, {"consumerGroup": group, "topic": topic, "queueId": 0}).ext["offset"]
+
+
+def test_what_was_acknowledged_behind_a_failure_comes_again_with_it_in_order(
+    wire: Wire, place: tuple[str, str]
+) -> None:
+    """As from Apache RocketMQ, which commits the first offset of a batch that is not acknowledged."""
+    fields: dict[str, Any] = {"queueId": 0, "order": "true"}
+    answer, messages = pop(wire, *place, invisibleTime=400, **fields)
+    assert [acknowledge(wire, *place, answer, message) for message in messages[1:] * 2] == [0] * 4
+    assert offset_of(wire, *place) == "0"
+    again, repeated = pop(wire, *place, pollTime=20_000, **fields)
+    assert [(message.body, message.reconsume_times) for message in repeated] == [(b"m0", 1), (b"m2", 1), (b"m4", 1)]
+    assert acknowledge(wire, *place, answer, messages[1]) == 208, "that was the delivery before"
+    for message in reversed(repeated):
+        assert offset_of(wire, *place) == "0"
+        assert acknowledge(wire, *place, again, message) == 0
+    assert offset_of(wire, *place) == "3"
+    assert pop(wire, *place, **fields)[0].code == 210
+
+
+def test_what_was_acknowledged_in_order_holds_nothing_up_and_has_no_handle(wire: Wire, place: tuple[str, str]) -> None:
+    names, fields = {"consumerGroup": place[0], "topic": place[1]}, {"queueId": 0, "order": "true"}
+    answer, messages = pop(wire, *place, **fields)
+    assert [acknowledge(wire, *place, answer, message) for message in messages[1:]] == [0, 0]
+    assert wire.call(CHANGE, names | handle(answer, messages[2]) | {"invisibleTime": 9_000}).code == 208
+    wire.ok(CHANGE, names | handle(answer, messages[0]) | {"invisibleTime": 100})
+    assert bodies(wire, *place, pollTime=20_000, **fields) == [b"m0", b"m2", b"m4"], "a minute is not over"
+
+
+def test_of_a_batch_in_order_only_what_failed_becomes_a_dead_letter(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group(retryMaxTimes=1)
+    for number in range(3):
+        wire.publish(topic, b"m%d" % number)
+    for count in range(2):
+        answer, messages = pop(wire, group, topic, order="true", invisibleTime=300, pollTime=20_000)
+        assert [(message.body, message.reconsume_times) for message in messages] == [
+            (b"m%d" % number, count) for number in range(3)
+        ]
+        assert [acknowledge(wire, group, topic, answer, message) for message in messages[1:]] == [0, 0]
+    wire.publish(topic, b"next")
+    assert eventually(lambda: bodies(wire, group, topic, order="true")) == [b"next"]
+    dead = wire.pull(wire.group(), f"%DLQ%{group}")
+    assert [message.body for message in decode_stored(dead.body)] == [b"m0"]
+    assert offset_of(wire, group, topic) == "3"
+
+
+def test_who_waits_for_a_queue_in_order_has_what_is_next_once_all_is_acknowledged(
+    broker: BrokerProcess, wire: Wire, place: tuple[str, str]
+) -> None:
+    fields: dict[str, Any] = {"queueId": 0, "order": "true", "maxMsgNums": 1}
+    answer, (message,) = pop(wire, *place, **fields)
+    opaque = ask(wire, *place, pollTime=60_000, **fields)
+    with Wire(broker.address) as other:
+        names = {"consumerGroup": place[0], "topic": place[1], "queueId": -1}
+        eventually(lambda: other.ok(POLLING_INFO, names).ext["pollingNum"] == "1")
+        assert acknowledge(other, *place, answer, message) == 0
+    waiting = wire.receive(opaque, 20)  # and not only when its poll ends
+    assert [message.body for message in decode_stored(waiting.body)] == [b"m2"]
+
+
+def test_a_notification_in_order_waits_for_what_is_in_flight(wire: Wire, place: tuple[str, str]) -> None:
+    fields: dict[str, Any] = {"queueId": 0, "order": "true"}
+    names = {"consumerGroup": place[0], "topic": place[1], "bornTime": 0, "pollTime": 0}
+    assert wire.ok(NOTIFICATION, names | fields).ext["hasMsg"] == "true"
+    pop(wire, *place, maxMsgNums=1, **fields)
+    assert wire.ok(NOTIFICATION, names | fields).ext["hasMsg"] == "false"
+
+
 def test_the_last_failure_makes_a_dead_letter(wire: Wire) -> None:
     topic, group = wire.topic(), wire.group(retryMaxTimes=1)
     wire.publish(topic, b"poison", properties(UNIQ_KEY="U1", KEYS="k"))
@@ -262,6 +332,24 @@ def test_kill_9_gives_nothing_out_twice_that_was_acknowledged() -> None:
             while len(left) < 3:
                 left += bodies(wire, group, topic, pollTime=5_000)
             assert sorted(left) == [b"m0", b"m2", b"m3"]
+
+
+def test_kill_9_forgets_no_acknowledgement_that_waits_for_an_earlier_message() -> None:
+    with redis_server() as redis, broker_process(redis) as process:
+        with Wire(process.address) as wire:
+            topic, group = wire.topic(name=fresh()), wire.group()
+            for number in range(4):
+                wire.publish(topic, b"m%d" % number)
+            answer, messages = pop(wire, group, topic, maxMsgNums=3, order="true")
+            assert acknowledge(wire, group, topic, answer, messages[1]) == 0
+        process.signal(signal.SIGKILL)
+        process.kill()
+        process.start()
+        with Wire(process.address) as wire:
+            assert acknowledge(wire, group, topic, answer, messages[0]) == 0
+            assert offset_of(wire, group, topic) == "2"
+            assert acknowledge(wire, group, topic, answer, messages[2]) == 0
+            assert bodies(wire, group, topic, order="true") == [b"m3"]
 
 
 def test_peeking_shows_what_a_pop_would_get_and_takes_nothing(wire: Wire, place: tuple[str, str]) -> None:

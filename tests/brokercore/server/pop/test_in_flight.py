@@ -46,6 +46,37 @@ def test_what_is_due_is_what_a_look_at_every_flight_would_find(changes: list[tup
         assert state.next_due_ms(now) == expected
 
 
+_DELIVERIES = st.lists(st.tuples(st.sampled_from(("acknowledge", "lose", "look")), st.integers(0, 9)))
+
+
+@given(_DELIVERIES)
+def test_what_was_given_out_in_order_is_done_when_all_before_it_is(changes: list[tuple[str, int]]) -> None:
+    state, lost, done = QueueState(10), set[int](), set[int]()
+    for offset in range(10):
+        state.add(offset, Flight(50, 0, 0, ordered=True))
+    for change, offset in changes:
+        if change == "acknowledge" and offset in state.flights and not state.wait_for_earlier(offset):
+            state.end([offset])
+        elif change == "lose":
+            state.end([offset])
+            lost.add(offset)
+        done |= {offset} if change == "acknowledge" else set()
+        left = set(range(10)) - lost - done
+        first = min(left, default=10)
+        assert set(state.flights) == {offset for offset in range(first, 10) if offset not in lost}
+        assert state.done_before == first
+        assert state.are_all_due(49) is (not left)
+        assert state.due(50, 100) == sorted(state.flights)
+
+
+def test_who_pops_in_order_looks_again_only_when_what_holds_it_up_is_visible() -> None:
+    state = QueueState(2)
+    state.add(0, Flight(10, 0, 0, ordered=True))
+    state.add(1, Flight(90, 0, 0, ordered=True))
+    assert (state.next_due_ms(20), state.next_due_ms(20, ordered=True)) == (20, 90)
+    assert state.next_due_ms(90, ordered=True) == 90
+
+
 def test_looking_for_what_is_due_does_not_touch_what_is_in_flight() -> None:
     """A million messages in flight cost a look no more than a few."""
 
