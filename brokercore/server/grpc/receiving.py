@@ -170,7 +170,14 @@ async def acknowledge(_service: Service, call: Call, request: AckMessageRequest)
     for start in range(0, len(request.entries), _AT_ONCE):
         part = request.entries[start : start + _AT_ONCE]
         entries += await asyncio.gather(*(_acknowledge(call, entry, topic, group) for entry in part))
-    return AckMessageResponse(status=overall([entry.status for entry in entries]), entries=entries)
+    return AckMessageResponse(status=_named(overall([entry.status for entry in entries])), entries=entries)
+
+
+def _named(status: Status) -> Status:
+    """The status with its code's name before the sentence: the proxy says the name alone, and programs look for it."""
+    name = Code.Name(status.code)
+    named = status.message if status.message.startswith(name) else f"{name}: {status.message}"
+    return Status(code=status.code, message=named)
 
 
 async def _acknowledge(call: Call, entry: AckMessageEntry, topic: str, group: str) -> AckMessageResultEntry:

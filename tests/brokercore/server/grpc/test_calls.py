@@ -229,7 +229,9 @@ def test_a_handle_ends_with_the_invisible_time_of_its_message(caller: Caller, wi
         caller, group, topic, received.system_properties.receipt_handle, nanos=1_000_000
     ).receipt_handle
     time.sleep(0.01)  # nobody asks for it meanwhile: it is as it was, but late
-    assert caller.acknowledge(group, received).status.code == Code.INVALID_RECEIPT_HANDLE
+    refused = caller.acknowledge(group, received).status
+    assert refused.code == Code.INVALID_RECEIPT_HANDLE
+    assert refused.message.startswith("INVALID_RECEIPT_HANDLE: "), "what programs look for"
     late = changed(caller, group, topic, received.system_properties.receipt_handle, seconds=30)
     assert late.status.code == Code.INVALID_RECEIPT_HANDLE
     (again,) = caller.receive(group, topic)[1]

@@ -185,7 +185,8 @@ def test_what_was_acknowledged_behind_a_failure_comes_again_with_it_in_order(
 
 
 def test_what_was_acknowledged_in_order_holds_nothing_up_and_has_no_handle(wire: Wire, place: tuple[str, str]) -> None:
-    names, fields = {"consumerGroup": place[0], "topic": place[1]}, {"queueId": 0, "order": "true"}
+    names = {"consumerGroup": place[0], "topic": place[1]}
+    fields: dict[str, Any] = {"queueId": 0, "order": "true"}
     answer, messages = pop(wire, *place, **fields)
     assert [acknowledge(wire, *place, answer, message) for message in messages[1:]] == [0, 0]
     assert wire.call(CHANGE, names | handle(answer, messages[2]) | {"invisibleTime": 9_000}).code == 208
