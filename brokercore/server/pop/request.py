@@ -256,7 +256,7 @@ class PopRequest:
                 answer.add(queue, offset, _with_attempts(frame, attempts))
                 taken.append((offset, attempts))
         next_offset = state.next_offset
-        if not answer.is_full and not (self.ordered and due) and self._has_room(queue, next_offset, answer):
+        if not answer.is_full and not (self.ordered and state.flights) and self._has_room(queue, next_offset, answer):
             next_offset = await self._new(queue, next_offset, answer, taken)
         if taken or next_offset != state.next_offset:
             place = self._place(queue)
