@@ -133,11 +133,12 @@ def test_what_is_not_acknowledged_comes_again_and_becomes_a_dead_letter(vendor: 
     topic, group = wire.topic(), wire.group(retryMaxTimes=1)
     vendor.producer(topic).send(vendor.message(topic, b"bad"))
     consumer = vendor.simple_consumer(group, topic, wait=5)
-    (first,) = consumer.receive(16, 1)
+    (first,) = consumer.receive(16, 30)
+    consumer.change_invisible_duration(first, 1)
     (second,) = consumer.receive(16, 60)
     assert (first.delivery_attempt, second.delivery_attempt) == (1, 2)
     consumer.change_invisible_duration(second, 1)
-    with pytest.raises(Exception, match="given out again"):
+    with pytest.raises(Exception, match="INVALID_RECEIPT_HANDLE"):
         consumer.ack(first)
     assert consumer.receive(16, 30) == []
     (dead,) = drain(vendor.simple_consumer(wire.group(), f"%DLQ%{group}"), 1)
