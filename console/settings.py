@@ -41,6 +41,7 @@ SESSION_COOKIE_AGE = env_int("GANTRY_SESSION_IDLE_MINUTES", 480, low=2) * 60
 SESSION_MAX_AGE_S = env_int("GANTRY_SESSION_MAX_HOURS", 168, low=1) * 3600
 # Two copies on one host share the cookie jar of 127.0.0.1, since cookies know no ports.
 SESSION_COOKIE_NAME = f"gantry_session_{env_int('GANTRY_WEB_PORT', 8000)}"
+CSRF_FAILURE_VIEW = "console.web.views.without_token"
 CSRF_COOKIE_NAME = f"gantry_csrf_{env_int('GANTRY_WEB_PORT', 8000)}"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

@@ -38,9 +38,16 @@ class SignInMiddleware(LoginRequiredMiddleware):
     ) -> HttpResponse:
         if request.headers.get("HX-Request") != "true":
             return super().handle_no_permission(request, view_func)
+        return HttpResponseClientRedirect(f"{reverse('account_login')}?{urlencode({'next': _shown(request) or '/'})}")
+
+
+def _shown(request: HttpRequest) -> str:
+    """Path and query of the page that a fragment was asked for by; empty where what it tells is no address."""
+    try:
         shown = urlsplit(request.headers.get("HX-Current-URL", ""))
-        following = f"{shown.path}?{shown.query}" if shown.query else shown.path
-        return HttpResponseClientRedirect(f"{reverse('account_login')}?{urlencode({'next': following or '/'})}")
+    except ValueError:
+        return ""
+    return f"{shown.path}?{shown.query}" if shown.query else shown.path
 
 
 class ActorMiddleware:

@@ -6,7 +6,6 @@ list opens with. A shared one is offered to everybody of the account, who sees b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -30,18 +29,24 @@ MOST = 20
 MOST_SHARED = 50
 """Views of others that a menu offers."""
 LONGEST_NAME, LONGEST_QUERY = 60, 2000
-_LIST = re.compile(r"[a-z]{1,30}_[A-Za-z]{1,50}")
 _EVERYTHING = "view"
 _WRONG = "BIZ_FIELD_CHECK_INVALID"
 #: Of the page that is looked at, not of the list; and the search task of dead letters, which lives for minutes.
 _PASSING = frozenset({"page", "as", "task", "preview", _EVERYTHING})
 
+#: The lists that have views, by name: `opens_with_default` says so for each.
+_lists: set[str] = set()
+
 _View = Callable[..., Any]
 
 
 def normal(query: str, left_out: frozenset[str] | None = None) -> str:
-    """A query as it is kept: what is empty or passing is left out, in one order; with the columns that are left out."""
-    pairs = [(name, value) for name, value in parse_qsl(query, max_num_fields=100) if name not in _PASSING]
+    """A query as it is kept, in one order; with the columns that are left out.
+
+    What is empty or passing is left out, and what no list can be asked for.
+    """
+    given = parse_qsl(query)
+    pairs = [(name, value) for name, value in given if name not in _PASSING and "\0" not in name + value]
     if left_out is not None:
         pairs = [pair for pair in pairs if pair[0] != columns.PARAMETER]
         pairs.append((columns.PARAMETER, ".".join(sorted(left_out))))
@@ -68,6 +73,7 @@ def shared(user: User, name: str) -> QuerySet[SavedView]:
 
 def opens_with_default(name: str) -> Callable[[_View], _View]:
     """For the view of a list: where its address says nothing, the list opens with the visitor's default view."""
+    _lists.add(name)
 
     def decorate(view: _View) -> _View:
         @wraps(view)
@@ -86,7 +92,7 @@ def opens_with_default(name: str) -> Callable[[_View], _View]:
 def keep(*, actor: Actor, name: str, list_name: str, query: str, is_default: bool, share: bool) -> SavedView:
     """Keep a view under a name; the person's own of that name becomes this one. Raises Refused and PermissionDenied."""
     person, name = actor.person, _checked(name)
-    if not _LIST.fullmatch(list_name):
+    if list_name not in _lists:
         raise Refused(_WRONG, _("There is no such list."), "list")
     if len(query) > LONGEST_QUERY:
         raise Refused(

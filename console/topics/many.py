@@ -19,7 +19,7 @@ from console.instances.models import Instance
 from console.topics import access, queries, services
 from console.topics.forms import ModeForm
 from console.topics.models import Group, Topic
-from console.web.bulk import MOST, Bar, Deed, Offer, Thing
+from console.web.bulk import MOST, Bar, Deed, Offer, Thing, query_of
 from console.web.forms import not_allowed
 from console.web.paging import searched
 
@@ -176,7 +176,7 @@ def _act_on_topic(actor: Actor, instance: Instance, action: str, act: Callable[[
 
 def text_of(filters: str) -> str:
     """What a list is searched for, by the query of its address."""
-    return searched(QueryDict(filters))
+    return searched(query_of(filters))
 
 
 def _about(instance: Instance, listed: str) -> dict[str, Any]:

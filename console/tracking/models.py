@@ -11,6 +11,7 @@ from pathlib import Path
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics.inflow.event_reader import Range, Reader
 from console.accounts.models import Tenant
@@ -18,6 +19,8 @@ from console.web.languages import gettext_lazy, pgettext_lazy
 
 #: A capturing process that was silent for this long has lost its tasks.
 LEASE = timedelta(seconds=15)
+#: What the inflow tasks that read by a group call themselves, before their name.
+_INFLOW_TASK = "The inflow task "
 _LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -188,6 +191,12 @@ class ConsumerGroup(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [models.UniqueConstraint(fields=["task", "name"], name="one_consumer_group_of_a_name")]
+
+    @property
+    def read_by(self) -> str:
+        """What has it, in the language of whoever is told; empty where nothing has. It is kept in English."""
+        name = self.holder_name.removeprefix(_INFLOW_TASK)
+        return _("The inflow task %(name)s") % {"name": name} if name != self.holder_name else name
 
     @property
     def unread(self) -> int | None:

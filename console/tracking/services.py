@@ -168,7 +168,7 @@ def delete(*, actor: Actor, task: TrackingTask) -> None:
         raise Refused(
             "GROUP_HELD",
             _("%(holder_name)s reads by the consumer group %(held)s; delete it first.")
-            % {"holder_name": held.holder_name, "held": held.name},
+            % {"holder_name": held.read_by, "held": held.name},
         )
     locked.groups.all().delete()
     TrackingTask.objects.filter(pk=locked.pk).update(
@@ -213,7 +213,7 @@ def delete_group(*, actor: Actor, task: TrackingTask, group: ConsumerGroup) -> N
         raise Refused(
             "GROUP_HELD",
             _("%(holder_name)s reads by the consumer group %(group)s.")
-            % {"holder_name": group.holder_name, "group": group.name},
+            % {"holder_name": group.read_by, "group": group.name},
         )
     _record(actor, "delete_group", task, {"group": group.name})
 
@@ -240,7 +240,7 @@ def hold_group(*, group: ConsumerGroup, holder: str, name: str) -> None:
         raise Refused(
             "GROUP_HELD",
             _("%(holder_name)s reads by the consumer group %(group)s; a group has one client only.")
-            % {"holder_name": group.holder_name or _("Another client"), "group": group.name},
+            % {"holder_name": group.read_by or _("Another client"), "group": group.name},
             "group",
         )
 

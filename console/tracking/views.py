@@ -155,7 +155,7 @@ def group_create(request: Request, task_id: str) -> HttpResponse:
 def group_delete(request: Request, task_id: str, name: str) -> HttpResponse:
     task, group = access.group(request, task_id, name, access.DELETE_GROUP)
     warning = (
-        _("%(holder_name)s reads by it.") % {"holder_name": group.holder_name}
+        _("%(holder_name)s reads by it.") % {"holder_name": group.read_by}
         if group.holder
         else _("Nothing reads by it.")
     )

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from console.web.errors import Refused
 from console.web.forms import not_allowed
 from console.web.htmx import HtmxRequest
+from console.web.text import NUL
 
 MOST = 1000
 """Things of one action."""
@@ -108,6 +109,14 @@ def answer(request: HtmxRequest, deed: Deed) -> HttpResponse:
     if problem or "confirmed" not in request.POST or (deed.form is not None and not deed.form.is_valid()):
         return _ask(request, deed, keys, problem)
     return _step(request, deed, keys)
+
+
+def query_of(filters: str) -> QueryDict:
+    """The query that says what a list is filtered by. Raises BadRequest: a NUL character stands there as %00."""
+    query = QueryDict(filters)
+    if any("\0" in value for _unused, values in query.lists() for value in values):
+        raise BadRequest(str(NUL))
+    return query
 
 
 def chosen(request: HtmxRequest) -> list[str]:

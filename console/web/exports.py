@@ -12,8 +12,9 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 _CHUNK = 1_000
-# What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection); one that is set to Chinese or Japanese
+# takes the wide forms for it too.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 class _Line:
@@ -24,11 +25,11 @@ class _Line:
 
 
 def as_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """Lines of CSV with a head; a cell that a spreadsheet would run as a formula begins with an apostrophe."""
+    """Lines of CSV with a head; a text that a spreadsheet would run as a formula begins with an apostrophe."""
     writer = csv.writer(_Line())
     yield writer.writerow(columns)
     for row in rows:
-        yield writer.writerow([_harmless(str(value)) for value in row])
+        yield writer.writerow([value if isinstance(value, int | float) else _harmless(str(value)) for value in row])
 
 
 def moment(at: datetime) -> str:

@@ -148,7 +148,7 @@ class NulMiddleware:
         for source in (request.GET, request.POST):
             given += [value for _unused, values in source.lists() for value in values]
         if any(isinstance(value, str) and "\0" in value for value in given):
-            return render(request, "400.html", status=400)
+            return render(request, "400.html", {"reason": text.NUL}, status=400)
         return None
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from console.web.languages import gettext_lazy
+
+#: Why a request is refused whose address or fields have such a character.
+NUL = gettext_lazy("Its address or one of its fields contains a NUL character.")
 #: From the largest to the smallest.
 UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 

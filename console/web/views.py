@@ -9,6 +9,7 @@ import sys
 from urllib.parse import urlsplit, urlunsplit
 
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import BadRequest, TooManyFieldsSent
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.http.response import HttpResponseBase
@@ -58,6 +59,26 @@ def _without_columns(address: str) -> str:
     if query.pop(columns.PARAMETER, None) is None:
         return address
     return urlunsplit(parts._replace(query=query.urlencode()))
+
+
+def bad_request(request: HtmxRequest, exception: Exception) -> HttpResponse:
+    """400: the request cannot be read. What is wrong is told where it can be."""
+    if isinstance(exception, BadRequest):
+        sentence = str(exception)
+    elif isinstance(exception, TooManyFieldsSent):
+        sentence = _("It has more fields than may be sent at once.")
+    else:
+        sentence = _("Its address or one of its fields cannot be read.")
+    return _answer(request, 400, sentence, {"reason": sentence})
+
+
+def without_token(request: HtmxRequest, reason: str = "") -> HttpResponse:
+    """403 for a form whose token is none of this session's: also for who has signed in anew in another tab.
+
+    `reason` is Django's, which has logged it.
+    """
+    sentence = _("This form was made for another session, or by another site. Load the page again, then send it again.")
+    return _answer(request, 403, sentence, {"reason": sentence, "title": _("The form was not sent")})
 
 
 def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:

@@ -6,11 +6,14 @@ import csv
 import io
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,6 +25,7 @@ from tests.compat.programs import Keys, Toolbox
 from tests.support.needs import need_tool
 from tests.support.product import Product, eventually
 
+README = Path(__file__).parents[2] / "README.md"
 COLUMNS = [
     "id", "mpp_query_id", "status", "task_name", "table_schema", "command", "creator_id", "create_time", "update_time",
     "connection_id", "message", "row_count", "elapse_time", "scanned_row_count", "scanned_data_bytes",
@@ -167,6 +171,23 @@ def test_the_mysql_command_line_submits_and_reads(product: Product) -> None:
     )
     assert len(str(state).split("\t")) == len(COLUMNS)
     assert run("select name from airlines where carrier = 'UA'") == "United Air Lines Inc."
+
+
+def test_the_command_of_the_tour_submits(product: Product) -> None:
+    """As the README has it, with the instance, the port and the password of this copy."""
+    mysql = need_tool("mysql")
+    sql = product.demo["sql"]
+    command = re.search(r'mysql (--comments .*? -e ".*?")$', README.read_text(), re.DOTALL | re.MULTILINE)
+    assert command is not None
+    endpoint = f"http://{product.demo['instance_id']}.localhost:{product.demo['namesrv'].rpartition(':')[2]}"
+    said = command[1].replace(" -P 10000 ", f" -P {sql['port']} ").replace(" -p ", f" -p{sql['password']} ")
+    said = re.sub(r"http://MQ_INST_….localhost:9876", endpoint, said)
+    done = subprocess.run(
+        [str(mysql), *shlex.split(said), "--batch", "--skip-column-names"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("q2")
 
 
 def test_a_wrong_password_is_refused(product: Product) -> None:

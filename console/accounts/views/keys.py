@@ -100,7 +100,7 @@ def _context(request: Request) -> dict[str, object]:
         "rotation": credentials.rotation_of(pairs),
         "may_create": len(keys) < services.MAX_KEYS_PER_USER,
         "database_account": account,
-        "mysql_command": f"mysql -h {host} -P {settings.SQL_PORT} -u '{account.name}' -p" if account else "",
+        "mysql_command": f"mysql --comments -h {host} -P {settings.SQL_PORT} -u '{account.name}' -p" if account else "",
     }
 
 

@@ -77,7 +77,10 @@ def _refuse_foreign_pages(request: Request) -> None:
 def _fits(origin: str, trusted: str) -> bool:
     """Whether an origin is this one, or one of `https://*.example.com`, as Django reads CSRF_TRUSTED_ORIGINS."""
     scheme, _, host = trusted.partition("://")
-    found = urlsplit(origin)
+    try:
+        found = urlsplit(origin)
+    except ValueError:
+        return False
     return found.scheme == scheme and is_same_domain(found.netloc, host.removeprefix("*"))
 
 

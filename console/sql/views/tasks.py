@@ -6,7 +6,7 @@ import django_tables2 as tables
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.db.models import QuerySet
-from django.http import Http404, HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -101,7 +101,7 @@ def cancel_many(request: Request) -> HttpResponse:
         return [bulk.Thing(one.pk, f"{one.pk}: {one.statement[:80]}", _cancel_refusal(actor, one)) for one in found]
 
     def every(filters: str) -> list[str]:
-        asked = QueryDict(filters)
+        asked = bulk.query_of(filters)
         text, status = str(asked.get("q", "")).strip()[:128], str(asked.get("status", ""))
         return list(_moving(queries.search(actor, text, status)).values_list("pk", flat=True)[: bulk.MOST + 1])
 

@@ -106,6 +106,10 @@ def test_views_are_renamed_made_the_default_and_deleted_by_who_keeps_them(cast: 
     page = client.get(reverse("accounts.saved_views", args=[TOPICS]), {"next": "//evil.example/"}).content.decode()
     assert 'value="All orders"' in page
     assert 'href="//evil' not in page
+    # Browsers take tabs and ends of lines out of an address: this one is //evil.example/ to them.
+    for disguised in ("/\t//evil.example/", "/\n//evil.example/", "/\\\t/evil.example/"):
+        page = client.get(reverse("accounts.saved_views", args=[TOPICS]), {"next": disguised}).content.decode()
+        assert "evil.example" not in page, disguised
     client.post(url, {"delete": "1"})
     assert set(offered(cast, listed)) == {"Payments"}
     kinds = Entry.objects.filter(action__startswith="accounts.view.").values_list("action", flat=True)
@@ -127,6 +131,7 @@ def test_there_are_so_many_a_list_and_one_of_a_name_is_replaced(cast: Cast, list
     [
         ({"name": " "}, "1 to 60 printable"), ({"name": "x" * 61}, "1 to 60 printable"),
         ({"name": "a\x00b"}, "printable"), ({"list_name": "../etc"}, "no such list"),
+        ({"list_name": "topics_NoSuchTable"}, "no such list"),
         ({"query": "q=" + "x" * 2000}, "2,000 characters"),
     ],
 )  # fmt: skip
@@ -144,3 +149,17 @@ def test_lists_with_filters_of_their_own_have_views_too(cast: Cast) -> None:
     audit = reverse("audit.list")
     keep(cast, f"{audit}?q=deleted&result=denied", "Refused", columns="", list="audit_EntryTable", default="1")
     assert client.get(audit)["Location"] == f"{audit}?q=deleted&result=denied"
+
+
+def test_an_address_of_many_fields_is_a_list_like_any_other(cast: Cast, listed: str) -> None:
+    many = "&".join(f"a{number}=1" for number in range(150))
+    assert cast.client("alice").get(f"{listed}?{many}").status_code == 200
+    keep(cast, f"{listed}?q=orders&{many}", "Many")
+    assert "q=orders" in SavedView.objects.get(name="Many").query
+
+
+def test_a_view_that_is_shared_leads_to_a_list(cast: Cast, listed: str) -> None:
+    keep(cast, f"{listed}?q=a%00b&sort=-name", "Ours", shared="1")
+    address = offered(cast, listed, "rita")["Ours"]
+    assert address == f"{listed}?sort=-name&without="
+    assert cast.client("rita").get(address).status_code == 200

@@ -142,6 +142,8 @@ def test_an_expired_session_never_puts_the_sign_in_page_into_a_fragment(cast: Ca
     response = Client().get("/audit/", headers=headers)
     assert response["HX-Redirect"] == "/account/login/?next=%2Faudit%2F%3Fpage%3D2"
     assert response.content == b""
+    no_address = Client().get("/audit/", headers=headers | {"HX-Current-URL": "http://["})
+    assert no_address["HX-Redirect"] == "/account/login/?next=%2F"
 
 
 def test_a_user_without_an_account_is_signed_out(cast: Cast) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from analytics.inflow.event_log import EventLog
 from console.inflow import services
@@ -76,7 +76,9 @@ def test_an_inflow_task_holds_the_group_until_it_is_deleted(cast: Cast, tracked:
     told = document(cast, source={"task": tracked.task_id, "group": "readers"})
     task = services.create(actor=alice, document=told, login=READERS, start=False)
     group = queries.group(tracked, "readers")
-    assert group is not None and group.holder_name
+    assert group is not None and group.read_by == "The inflow task orders-to-topic"
+    with translation.override("zh-hans"):
+        assert group.read_by == "流入任务 orders-to-topic"
     services.delete(actor=alice, pipeline=task)
     group.refresh_from_db()
     assert group.holder == ""

@@ -90,6 +90,12 @@ def test_a_cookie_stays_short_and_one_written_by_hand_does_no_harm(cast: Cast) -
     assert "Topic" in titles(cast)
 
 
-@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example/", "", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "back",
+    [
+        "https://evil.example/", "//evil.example/", "/\t///evil.example/?without=perm", "/\\\t/evil.example/", "",
+        "javascript:alert(1)",
+    ],
+)  # fmt: skip
 def test_it_leads_to_no_other_site(cast: Cast, back: str) -> None:
     assert choose(cast.client("alice"), "stored", back=back) == "/"

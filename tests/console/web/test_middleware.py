@@ -110,6 +110,43 @@ def test_a_nul_character_is_refused_with_a_sentence(cast: Cast) -> None:
         assert "NUL character" in answer.content.decode()
 
 
+@pytest.mark.parametrize(
+    "name", ["topics.delete_many", "topics.export_many", "groups.export_many", "messaging.reset_many"]
+)
+def test_a_nul_character_in_the_filters_of_an_action_on_many_is_refused(cast: Cast, name: str) -> None:
+    url = reverse(name, args=[cast.instance.instance_id])
+    assert cast.client("alice").post(url, {"all": "1", "filters": "q=a%00b"}).status_code == 400
+
+
+def test_a_nul_character_in_the_filters_of_statements_is_refused(cast: Cast) -> None:
+    for filters in ("q=%00", "status=%00"):
+        answer = cast.client("alice").post(reverse("sql.cancel_many"), {"all": "1", "filters": filters})
+        assert answer.status_code == 400, filters
+
+
+def test_a_request_of_too_many_fields_is_not_said_to_have_a_nul_character(cast: Cast) -> None:
+    url = reverse("topics.list", args=[cast.instance.instance_id])
+    answer = cast.client("alice").get(url + "?" + "&".join(f"a{number}=1" for number in range(1100)))
+    assert answer.status_code == 400
+    assert "NUL" not in answer.content.decode()
+    assert "more fields than may be sent" in answer.content.decode()
+
+
+def test_a_form_without_its_token_is_refused_on_a_page_of_ours_in_the_language_of_the_visitor(cast: Cast) -> None:
+    client = Client(enforce_csrf_checks=True)
+    url, chinese = reverse("language"), {"Accept-Language": "zh-CN"}
+    answer = client.post(url, {"language": "en"})
+    assert answer.status_code == 403
+    assert "error-card" in answer.content.decode()
+    assert "Load the page again" in answer.content.decode()
+    assert "<style" not in answer.content.decode()
+    said = client.post(url, {"language": "en"}, headers=chinese).content.decode()
+    assert "重新加载页面" in said
+    part = client.post(url, {"language": "en"}, headers=FRAGMENT)
+    assert (part.status_code, part["Content-Type"]) == (403, "text/plain; charset=utf-8")
+    assert "Load the page again" in part.content.decode()
+
+
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     """What is written to standard error of a process of the console."""

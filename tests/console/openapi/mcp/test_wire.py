@@ -128,6 +128,7 @@ def test_a_use_is_noted_as_one_of_this_server(cast: Cast, keys: Keys) -> None:
         ("https://a.example.org.attacker.com", 403),
         ("http://testserver:81", 403),
         ("null", 403),
+        ("http://[", 403),
         ("", 403),
     ],
 )
