@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +58,25 @@ def fill_after_a_flush() -> None:
         Permission.objects.bulk_create(rights)
 
     flush.emit_post_migrate_signal = fill  # type: ignore[attr-defined]  # the name that the command calls
+    if connection.vendor == "postgresql" and _is_superuser():
+        connection.ops.sql_flush = _deletions
+
+
+def _is_superuser() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('is_superuser')")
+        return bool(cursor.fetchone() == ("on",))
+
+
+def _deletions(_style: object, tables: Sequence[str], **_options: object) -> list[str]:
+    """Empty tables of few rows, in whichever order: TRUNCATE would make new files for each, and for its indexes.
+
+    As a replica the server asks no trigger: neither one that looks for rows that refer to these, nor ours that refuse.
+    """
+    if not tables:
+        return []
+    quoted = map(connection.ops.quote_name, tables)
+    return ["SET LOCAL session_replication_role = replica", "; ".join(f"DELETE FROM {table}" for table in quoted)]
 
 
 @cache

@@ -88,8 +88,8 @@ def test_all_producers_are_told_with_their_addresses(cluster: Cluster) -> None:
     with cluster.producer() as producer:
         producer._members().join(cluster.admin.brokers.addresses().values())  # as the vendor's say that they are there
         producer.send(Message(topic, b"1"))
-        (message,) = cluster.admin.messages.between(cluster.physical(topic), 0, 2**62)
-        host, port = message.born_host
+        (stored,) = cluster.wait_stored(topic, 1)
+        host, port = stored.born_host
 
         def known() -> list[str]:
             told = [one for clients in cluster.admin.clients.all_producers().values() for one in clients]
