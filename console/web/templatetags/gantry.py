@@ -84,6 +84,12 @@ def bundle(name: str) -> str:
 @register.simple_tag
 def icon(name: str, css: str = "") -> SafeString:
     """A Tabler icon of the sprite, hidden from screen readers: the text beside it says the same."""
+    return _icon(name, css)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _icon(name: str, css: str) -> SafeString:
+    """Kept, since a page has fifty; with the type, since what is safe and what is not may be equal."""
     if name not in _icon_names():
         raise template.TemplateSyntaxError(f"there is no icon {name} in {_SPRITE}")
     return format_html(

@@ -8,6 +8,7 @@ import pytest
 from django.core.paginator import Paginator
 from django.template import TemplateSyntaxError
 from django.utils import timezone
+from django.utils.safestring import mark_safe
 
 from console.web.templatetags import gantry
 
@@ -86,6 +87,11 @@ def test_an_unknown_icon_or_asset_is_an_error_of_the_template() -> None:
         gantry.icon("no-such-icon")
     with pytest.raises(TemplateSyntaxError):
         gantry.asset("css/no-such.css")
+
+
+def test_a_class_of_an_icon_is_escaped_though_one_that_is_safe_was_written_before() -> None:
+    assert 'class="icon a&b"' in gantry.icon("plus", mark_safe("a&b"))
+    assert 'class="icon a&amp;b"' in gantry.icon("plus", "a&b")
 
 
 def test_our_own_assets_carry_their_digest() -> None:
