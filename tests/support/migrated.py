@@ -59,7 +59,7 @@ def fill_after_a_flush() -> None:
 
     flush.emit_post_migrate_signal = fill  # type: ignore[attr-defined]  # the name that the command calls
     if connection.vendor == "postgresql" and _is_superuser():
-        connection.ops.sql_flush = _deletions
+        connection.ops.sql_flush = _deletions  # type: ignore[method-assign, assignment]  # of this process only
 
 
 def _is_superuser() -> bool:

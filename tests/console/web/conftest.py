@@ -30,6 +30,7 @@ from tests.support.roles import make_role
 @pytest.fixture
 def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
     """What the rows of the matrix name."""
+    alice = cast.actor("alice")
     topic = make_topic(cast.alice, cast.instance)
     archive = TopicArchive.objects.create(
         tenant=cast.acme,
@@ -40,33 +41,31 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
         requested_at=timezone.now(),
     )
     make_group(cast.alice, cast.instance)
-    key = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
+    key = accounts.create_access_key(actor=alice, user=cast.alice)
     bobs_key = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
-    accounts.create_group(actor=cast.actor("alice"), name="senders")
+    accounts.create_group(actor=alice, name="senders")
     document = {"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:PUB", "Resource": "*"}]}
-    accounts.create_policy(actor=cast.actor("alice"), name="own-policy", description="", document=document)
-    make_role(cast.actor("alice"))
+    accounts.create_policy(actor=alice, name="own-policy", description="", document=document)
+    make_role(alice)
     organization = cast.acme.organization
     organization_key = create_organization_key(actor=cast.actor("petra"), organization=organization, tenant=cast.acme)
     task = QueryTask.objects.create(
         id="q-matrix", tenant=cast.acme, creator=cast.alice, table_schema="acme", command="x"
     )
     Bucket.objects.create(tenant=cast.acme, name="acme-lake")
-    queue_services.create_queue(actor=cast.actor("alice"), name="matrix", attributes={})
-    pipelines.create(actor=cast.actor("alice"), name="matrix")
-    pipelines.create(actor=cast.actor("alice"), name="matrix", kind=Kind.INFLOW, draft="{}")
-    pipelines.set_secret(actor=cast.actor("alice"), name="made", value="x")
-    pipelines.set_variable(actor=cast.actor("alice"), name="made", value="x")
+    queue_services.create_queue(actor=alice, name="matrix", attributes={})
+    pipelines.create(actor=alice, name="matrix")
+    pipelines.create(actor=alice, name="matrix", kind=Kind.INFLOW, draft="{}")
+    pipelines.set_secret(actor=alice, name="made", value="x")
+    pipelines.set_variable(actor=alice, name="made", value="x")
     tracked = tracking.create(
-        actor=cast.actor("alice"), name="matrix", kind=TrackedKind.POSTGRESQL, host="127.0.0.1", port=1,
+        actor=alice, name="matrix", kind=TrackedKind.POSTGRESQL, host="127.0.0.1", port=1,
         database="shop", user="reader", password="read-it-all", tables=["public.*"],
     )  # fmt: skip
-    tracking.create_group(
-        actor=cast.actor("alice"), task=tracked, name="readers", account="reader", password="read-it-all"
-    )
-    queue_topics.create_topic(actor=cast.actor("alice"), name="matrix", attributes={})
+    tracking.create_group(actor=alice, task=tracked, name="readers", account="reader", password="read-it-all")
+    queue_topics.create_topic(actor=alice, name="matrix", attributes={})
     queue_topics.subscribe(
-        actor=cast.actor("alice"),
+        actor=alice,
         topic="matrix",
         name="ends",
         receiver="matrix",
@@ -74,11 +73,11 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
         form=Format.XML,
     )
     recipient = alarms.create_recipient(
-        actor=cast.actor("alice"),
+        actor=alice,
         values=alarms.RecipientValues(name="matrix", kind=RecipientKind.WEBHOOK, address="http://127.0.0.1:9/"),
     )
     rule = alarms.create_rule(
-        actor=cast.actor("alice"),
+        actor=alice,
         values=alarms.RuleValues(
             name="matrix", condition=Condition.BACKLOG, instance=cast.instance, recipients=[recipient]
         ),
