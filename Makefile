@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-adoption bench-broker bench-console bench-fairness bench-inflow bench-pipelines bench-scale bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow protocol clean runtime tools
+.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-adoption bench-broker bench-console bench-fairness bench-inflow bench-pipelines bench-scale bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow pictures protocol clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ bench-inflow: tools ## changes into topics beside capture libraries alone and De
 
 bench-fairness: tools ## what one account notices while another does its worst at each door (10 minutes)
 	@exec $(VENV)/python -m tests.bench fairness
+
+pictures: tools ## pictures of every kind of page into screenshots/, with a running copy and its traffic (15 minutes)
+	@exec $(VENV)/python -m tests.pictures
 
 chaos: tools ## the whole product under load while its processes are killed (MINUTES=30; SEED=… for the same again)
 	@exec $(VENV)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED))

@@ -18,11 +18,11 @@ from console.web.languages import gettext_lazy
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 
 PRESETS = [
-    ("15m", "Last 15 minutes", 15),
+    ("15m", gettext_lazy("Last 15 minutes"), 15),
     ("1h", gettext_lazy("Last hour"), 60),
-    ("6h", "Last 6 hours", 6 * 60),
+    ("6h", gettext_lazy("Last 6 hours"), 6 * 60),
     ("1d", gettext_lazy("Last day"), 24 * 60),
-    ("3d", "Last 3 days", 3 * 24 * 60),
+    ("3d", gettext_lazy("Last 3 days"), 3 * 24 * 60),
 ]
 _MINUTES = {key: minutes for key, _unused, minutes in PRESETS}
 _BODY_BYTES = 4 * 1024 * 1024

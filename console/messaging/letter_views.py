@@ -218,8 +218,13 @@ def _asked_for_all(request: Request, group: Group) -> dict[str, Any]:
     page = _search(request, group, form, MAX_PAGE_SIZE)
     if page is None or not page.total:
         raise Refused("BIZ_FIELD_CHECK_INVALID", _("There is no dead letter in this range."))
-    filtered = any(form.wanted().values())
-    return {"task": page.task_id, "count": page.total, "filtered": filtered} | _online(group)
+    asked = {"task": page.task_id, "count": page.total, "filtered": any(form.wanted().values())}
+    if not page.has_next:
+        # All of them are known, so the question says what will be done, not what at most.
+        found = _with_notes(group, page.messages)
+        before = sum(noted.sent for _letter, noted in found)
+        asked |= {"filtered": False, "count": len(found) - before, "before": before, "none": len(found) == before}
+    return asked | _online(group)
 
 
 def _online(group: Group) -> dict[str, Any]:

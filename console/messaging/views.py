@@ -336,8 +336,8 @@ def reset_many(request: Request, instance_id: str) -> HttpResponse:
             ngettext("Reset the offsets of %(n)s group", "Reset the offsets of %(n)s groups", n) % {"n": n}
         ),
         warning=_(
-            "In every topic that the group consumes. Groups that are offline are moved too; online clients jump within "
-            "about ten seconds. Messages that wait for a retry are not touched."
+            "In every topic that each of them consumes. Groups that are offline are moved too; online clients jump "
+            "within about ten seconds. Messages that wait for a retry are not touched."
         ),
         act=act,
         form=form,

@@ -135,7 +135,8 @@ def flow(shown: Flow, done: Sequence[Mark] = ()) -> dict[str, Any]:
             "anchor": list(panels.values())[-1],
         },
     }
-    names = {"y": unit(shown)} | {panels[kind]: kind for kind in ("backlog", "died") if kind in panels}
+    beside = {"backlog": _("backlog"), "died": _("dead")}
+    names = {"y": unit(shown)} | {panels[kind]: name for kind, name in beside.items() if kind in panels}
     for (axis, name), domain in zip(names.items(), _DOMAINS[len(names)], strict=True):
         layout[axis.replace("y", "yaxis")] = {
             "title": {"text": name, "standoff": 4},
@@ -234,6 +235,7 @@ def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict
         "name": _("%(name)s, so far") % {"name": name},
         "showlegend": False,
         "mode": "markers",
+        "cliponaxis": False,
         "marker": {"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},
         "hovertemplate": "%{y:,.6~g} " + text,
     }

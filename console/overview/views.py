@@ -15,12 +15,16 @@ from console.metrics.totals import SPANS
 from console.overview import attention, first_steps, history, places, queries
 from console.rights import limits
 from console.web import streams
+from console.web.languages import gettext_lazy
 from console.web.paging import search_text
 
 #: Of the limits those are shown that are taken the most.
 _LIMITS = 6
 _SPAN = "1h"
-_CHOICES = {"spans": SPANS, "comparisons": {"": "nothing"} | {key: what for key, (what, _) in totals.COMPARED.items()}}
+_CHOICES = {
+    "spans": SPANS,
+    "comparisons": {"": gettext_lazy("nothing")} | {key: what for key, (what, _) in totals.COMPARED.items()},
+}
 
 
 @require_GET

@@ -14,9 +14,9 @@ from console.web.htmx import HtmxRequest
 from console.web.languages import gettext_lazy
 
 RANGES = {
-    "15m": ("Last 15 minutes", 900),
+    "15m": (gettext_lazy("Last 15 minutes"), 900),
     "1h": (gettext_lazy("Last hour"), 3600),
-    "6h": ("Last 6 hours", 6 * 3600),
+    "6h": (gettext_lazy("Last 6 hours"), 6 * 3600),
     "1d": (gettext_lazy("Last day"), 24 * 3600),
 }
 MOST_SHOWN = 100

@@ -32,7 +32,7 @@ from console.web.words import counted
 
 RANGES = {
     "1h": (gettext_lazy("Last hour"), 3600),
-    "6h": ("Last 6 hours", 6 * 3600),
+    "6h": (gettext_lazy("Last 6 hours"), 6 * 3600),
     "1d": (gettext_lazy("Last day"), 24 * 3600),
 }
 #: Topics that are asked for the subscriptions of one queue, one call each.

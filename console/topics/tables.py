@@ -157,6 +157,11 @@ class GroupTable(_Rated):
             exports.moment(record.created_at),
         )
 
+    @property
+    def standing(self) -> set[str]:
+        """Physical names of the groups for which messages wait and that consume none, as far as that is known."""
+        return {name for name, waiting in self.rates.backlog.items() if waiting and self.rates.out_tps.get(name) == 0}
+
     def render_out_tps(self, record: Group) -> SafeString:
         return number(self.rates.out_tps.get(record.physical_name))
 
@@ -165,7 +170,7 @@ class GroupTable(_Rated):
 
     def render_hour(self, record: Group) -> SafeString:
         hour: GroupHour | None = self.hours.get(record.physical_name)
-        return spark(hour.backlog if hour else (), "red" if self.rates.backlog.get(record.physical_name) else "green")
+        return spark(hour.backlog if hour else (), "red" if record.physical_name in self.standing else "secondary")
 
     def render_dead_letters(self, record: Group) -> SafeString:
         return number(_dead_letters(self.rates, record.physical_name))

@@ -213,10 +213,12 @@ def test_all_of_a_range_are_sent_page_by_page_with_a_result_for_each(live: Live,
     assert told == set(live_ids)
     assert Resend.objects.filter(group=group, error="").count() == 60
 
+    all_again = text(post(cast, "bob", path, range="1h"))
     odd = text(post(cast, "bob", path, range="1h", tag="odd"))
-    assert "The letters that fit the filters" in odd
-    task = re.search(r'name="task" value="([^"]+)"', odd)[1]  # type: ignore[index]
-    assert "30 left out because they were sent again before" in text(post(cast, "bob", path, task=task))
+    assert "All 30 letters were sent again before" in odd
+    assert 'class="btn btn-primary"' not in odd
+    task = re.search(r'name="task" value="([^"]+)"', all_again)[1]  # type: ignore[index]
+    assert "50 left out because they were sent again before" in text(post(cast, "bob", path, task=task))
     assert post(cast, "bob", path, task="gone").status_code == 422
     whole = text(cast.client("bob").post(path, {"range": "1h"}))
     assert 'name="task"' in whole

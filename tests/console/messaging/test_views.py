@@ -222,7 +222,9 @@ def test_a_group_without_letters_says_so(live: Live, cast: Cast) -> None:
 def test_the_status_page_names_clients_and_their_stacks(live: Live, cast: Cast) -> None:
     topic, group = live.topic(), live.group()
     live.consume(group, topic)
-    assert "1 online" in text(cast.client("alice").get(url(live, "messaging.status", group.group_id)))
+    assert re.search(
+        r">1</span><small>online", text(cast.client("alice").get(url(live, "messaging.status", group.group_id)))
+    )
     clients = text(htmx(cast, "alice", url(live, "messaging.clients", group.group_id)))
     assert "PYTHON 5.3.3" in clients
     assert f"{topic.name}: *" in clients
