@@ -70,13 +70,17 @@ def overview_figures(request: Request) -> HttpResponse:
 @streams.part
 @require_GET
 def overview_history(request: Request) -> HttpResponse:
-    """In, out and backlog over a span of time, one of the day or the week before beside it."""
+    """In, out and backlog over a span of time, one of the day or the week before beside it.
+
+    With `told` it has the values of each period too, to be read with a mouse.
+    """
     accounts.tenant(request, "mq:QueryTrend")
     span, compared = request.GET.get("span", ""), request.GET.get("compare", "")
     chosen = history.picture(
         request.actor, span if span in SPANS else _SPAN, compared if compared in totals.COMPARED else ""
     )
-    return render(request, "overview/_history.html", {"picture": chosen, **_CHOICES})
+    context = {"picture": chosen, "told": "told" in request.GET, **_CHOICES}
+    return render(request, "overview/_history.html", context)
 
 
 @streams.part
@@ -97,6 +101,14 @@ def overview_attention(request: Request) -> HttpResponse:
 @require_GET
 def overview_tasks(request: Request) -> HttpResponse:
     return render(request, "overview/_tasks.html", {"tasks": queries.tasks(request.actor)})
+
+
+@require_GET
+def overview_capacity(request: Request) -> HttpResponse:
+    """Storage and limits in one answer, when the page is opened: a request of its own costs each as much as its text."""
+    accounts.tenant(request, "mq:QueryInstance")
+    parts = (overview_storage(request), overview_limits(request))
+    return HttpResponse(b"".join(part.content for part in parts))
 
 
 @streams.part

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import Visitor
+from tests.e2e.conftest import PATIENCE_MS, Visitor
 from tests.support.product import eventually
 
 _CHOOSE_ALL = "[data-check-all]"
@@ -241,6 +241,8 @@ def pages(visitor: Visitor, width: int) -> Iterator[dict[str, Page]]:
         for role, kept in (("account", state), ("platform", None), ("nobody", None))
     }
     found = {role: context.new_page() for role, context in contexts.items()}
+    for page in found.values():
+        page.set_default_timeout(PATIENCE_MS)
     platform = visitor.product.demo["platform"]
     found["platform"].goto(visitor.product.demo["console"])
     found["platform"].get_by_label("User name").fill(platform["username"])

@@ -9,7 +9,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Page
 
-from tests.e2e.conftest import PATIENCE_MS, Visitor
+from tests.e2e.conftest import Visitor
 from tests.e2e.kinds import BY_SUBJECT, pages, prepare
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
@@ -47,7 +47,6 @@ def test_no_page_keeps_anybody_out(prepared: Visitor, subject: str) -> None:
     with pages(prepared, WIDTHS[0]) as by_role:
         for kind in BY_SUBJECT[subject]:
             page = by_role[kind.role]
-            page.set_default_timeout(PATIENCE_MS)
             page.set_viewport_size({"width": WIDTHS[0], "height": 900})
             kind.open(page, prepared.product.demo["console"], prepared.instance_path)
             page.add_style_tag(content=STILL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.e2e.conftest import Visitor
 from tests.support.weight import Meter
 
-MOST_REQUESTS, MOST_COLD, MOST_WARM = 14, 100_000, 16_000
+MOST_REQUESTS, MOST_COLD, MOST_WARM = 14, 100_000, 10_000
 #: Of a page that stays open: bytes and requests in a minute.
 MOST_A_MINUTE, MOST_REQUESTS_A_MINUTE = 20_000, 3
 

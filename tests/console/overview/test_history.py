@@ -38,6 +38,16 @@ def test_it_says_what_it_shows_and_shows_nobody_elses(cast: Cast) -> None:
 
 
 @pytest.mark.usefixtures("flowed")
+def test_what_stands_beneath_the_mouse_comes_once_a_mouse_does(cast: Cast) -> None:
+    here = reverse("instances.overview_history")
+    plain = cast.client("alice").get(here).content.decode()
+    assert "history-band" not in plain and "told=1" in plain and "mouseenter once" in plain
+    told = html.unescape(cast.client("alice").get(here, {"told": "1"}).content.decode())
+    assert "20/s in, 15/s out, backlog 400, 3 died" in told
+    assert f'hx-get="{here}?span=1h&compare=&told=1" hx-trigger="every' in told
+
+
+@pytest.mark.usefixtures("flowed")
 def test_the_figures_tell_how_the_backlog_has_changed_and_what_died(cast: Cast) -> None:
     hour = queries.last_hour(cast.actor("alice"))
     assert (hour.backlog_grown, hour.died, hour.in_tps_yesterday) == (300, 9, None)

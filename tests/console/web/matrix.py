@@ -200,6 +200,7 @@ MATRIX: list[Row] = [
     Row("manual.index", (), OWN_SIGN_IN),
     Row("manual.page", ("use/messages",), OWN_SIGN_IN),
     Row("go", (), Statuses(302, 200, 200, 200, 200, 200, 200)),
+    Row("instances.overview_capacity", (), ACCOUNT_LOOK),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
     Row("instances.overview_limits", (), ACCOUNT_LOOK),
     # Instances
