@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 Point = tuple[int, int]
 
@@ -32,8 +32,11 @@ def nice_top(highest: float) -> float:
 
 def _through(points: Sequence[Point]) -> str:
     first, *others = points
-    # A single value between two gaps is a dot: a line of no length with round ends.
-    return f"M{first[0]} {first[1]}" + "".join(f"L{x} {y}" for x, y in others or [first])
+    # A single value between two gaps is a dot: a line of no length with round ends. Steps in place of points: they are
+    # alike, and so go over the wire in half as many bytes.
+    steps = pairwise([first, *(others or [first])])
+    pairs = (f"{x - before_x}{'' if y < before_y else ' '}{y - before_y}" for (before_x, before_y), (x, y) in steps)
+    return f"M{first[0]} {first[1]}l" + " ".join(pairs)
 
 
 def _runs(values: Sequence[float | None], top: float, width: int, height: int) -> Iterator[list[Point]]:
