@@ -265,6 +265,7 @@ MIDDLEWARE = [
     "console.web.middleware.CollapseSlashesMiddleware",
     "console.openapi.rpc.middleware.ApiMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "console.web.rounds.RoundMiddleware",
     "console.web.middleware.ViewerZoneMiddleware",
     "console.web.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -279,6 +280,7 @@ MIDDLEWARE = [
     "console.web.middleware.NulMiddleware",
     "console.web.middleware.OutageMiddleware",
     "console.audit.record.attempts.AttemptsMiddleware",
+    "console.web.rounds.SharingMiddleware",
 ]
 ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"

@@ -17,6 +17,7 @@ from console.messaging.queries import Source
 from console.topics import access as topics
 from console.web import htmx, streams
 from console.web.languages import gettext_lazy
+from console.web.live import FOLLOW
 
 _READ = "mq:SUB"
 """What a client needs that subscribes."""
@@ -71,7 +72,7 @@ def page(request: Request, instance_id: str, name: str) -> HttpResponse:
 @streams.part
 @require_GET
 def news(request: Request, instance_id: str, name: str) -> HttpResponse:
-    """Rows of what came since the place of the query, newest first; headers tell where to go on and what was left out.
+    """What came since the place of the query, newest first; headers tell where to go on and what was left out.
 
     422 with a sentence for a filter that is none.
     """
@@ -86,14 +87,12 @@ def news(request: Request, instance_id: str, name: str) -> HttpResponse:
         sentence = next(error for errors in form.errors.values() for error in errors)
         return HttpResponse(sentence, status=422, content_type="text/plain; charset=utf-8")
     found = tail.news(source, place, form.cleaned_data["filter"])
-    response = render(
-        request, "messaging/_live_rows.html", {"topic": topic, "instance": topic.instance, "found": found}
-    )
+    response = HttpResponse(tail.lines(found.messages), content_type="text/plain; charset=utf-8")
     query = request.GET.copy()
     query["place"] = response["X-Gantry-Tail-Place"] = tail.dump(found.place)
     response["X-Gantry-Tail-Seen"] = str(found.seen)
     response["X-Gantry-Tail-Skipped"] = str(found.skipped)
-    response[streams.FOLLOW] = f"{reverse('messaging.live_news', args=[instance_id, name])}?{query.urlencode()}"
+    response[FOLLOW] = f"{reverse('messaging.live_news', args=[instance_id, name])}?{query.urlencode()}"
     return response
 
 

@@ -7,18 +7,23 @@ What one answer reads is bounded; of what comes faster, the newest is shown and 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from brokercore.client import MessageQueue, QueueStats, StoredMessage
 from brokercore.client.filtering import MessageFilter
 from console.messaging.queries import Source
-from console.messaging.records import MessageRecord, Recorder
+from console.messaging.records import MessageRecord, Recorder, preview
+from console.web.text import visible
 
 MOST_READ = 200
 """Messages of one answer; the page asks once a second."""
 MOST_BYTES = 2 << 20
 """So many bytes are read for one answer, and the message that goes beyond."""
 _FILTER_SECONDS = 0.05
+_BODY, _WORDS = 48, 40
+"""Characters of a body, of which its column has room for fewer, and of a tag and keys."""
+_MOST_SHARED = 40
 _QUEUE = re.compile(r"([^:,]{1,127}):(\d{1,9}):(\d{1,18})")
 _MOST_QUEUES = 4096
 
@@ -85,6 +90,35 @@ def news(source: Source, place: Place, wanted: Filter) -> News:
 def _begin(place: Place, queue: MessageQueue, stats: QueueStats) -> int:
     """Where to go on; a queue that is new is read from its first message, and no offset lies outside of it."""
     return min(max(place.get(queue, stats.min_offset), stats.min_offset), stats.max_offset)
+
+
+def lines(messages: Iterable[MessageRecord]) -> str:
+    """A line for each message, with tabs between: when it was stored (epoch ms), id, position, tag, keys, body.
+
+    Each begins with a character that says how many of the same above it are shared, `0` for none, then `1` and so on by
+    their codes: messages of a topic are alike, and a page that shows them live gets many.
+    """
+    told: list[str] = []
+    above: tuple[str, ...] = ("",) * 6
+    for one in messages:
+        texts = (one.message_id, one.position, _cut(one.tag), _cut(" ".join(one.keys)), preview(one.body, _BODY))
+        cells = (str(one.stored_at_ms), *(" ".join(visible(str(text)).split()) for text in texts))
+        told.append("\t".join(_beside(other, cell) for other, cell in zip(above, cells, strict=True)))
+        above = cells
+    return "\n".join(told)
+
+
+def _beside(above: str, cell: str) -> str:
+    shared = 0
+    for one, other in zip(above[:_MOST_SHARED], cell, strict=False):
+        if one != other:
+            break
+        shared += 1
+    return chr(ord("0") + shared) + cell[shared:]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WORDS else text[: _WORDS - 1] + "…"
 
 
 def dump(place: Place) -> str:

@@ -6,6 +6,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
+from console.web.live import FOLLOW
+
 
 class CompressionMiddleware(GZipMiddleware):
     """Compresses pages and their parts, with padding of random length against guessing by size (BREACH); nothing else.
@@ -14,6 +16,7 @@ class CompressionMiddleware(GZipMiddleware):
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if response.streaming or not response.get("Content-Type", "").startswith("text/html"):
+        is_page = FOLLOW in response or response.get("Content-Type", "").startswith("text/html")
+        if response.streaming or not is_page:
             return response
         return super().process_response(request, response)

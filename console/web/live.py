@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 
 #: Sent by static/js/live.js with what the part shows; answered with what it now shows.
 HEADER = "X-Gantry-Live"
+#: A part that goes on where it ended says in this header what is asked next, the same when nothing has come since.
+FOLLOW = "X-Gantry-Follow"
 
 #: What differs at every rendering and says nothing: the masked token of a form, and an age, which the browser counts.
 _TOKEN = re.compile(rb'(name="csrfmiddlewaretoken" value=")[^"]*')

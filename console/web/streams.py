@@ -1,9 +1,10 @@
 """One stream a page: the server asks the live parts of a page itself, and sends those that say something new.
 
 See docs/develop/streams.md. A part is asked for as the browser would ask for it, through all middleware, with the
-request's own cookies: so its view decides each time anew, and a session that has ended is seen at the next question.
-Only views that are marked with `part` are asked. A stream that rests between two questions holds no thread and no
-place of the fair queue.
+request's own cookies: so a session that has ended, and a right that is gone, are seen at the next question. What parts
+that are due together have in common is looked up once, and what streams of one person ask alike is rendered once
+(`console/web/rounds.py`). Only views that are marked with `part` are asked. A stream that rests between two questions
+holds no thread and no place of the fair queue.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 import secrets
 import signal
 import threading
 import time
 import zlib
+from binascii import crc32
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -39,8 +42,9 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
 from console.web import fair_queue
-from console.web.live import HEADER
+from console.web.live import FOLLOW, HEADER
 from console.web.request_owners import account_name
+from console.web.rounds import FRESH_S, Round
 
 log = logging.getLogger(__name__)
 _View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
@@ -69,14 +73,16 @@ _NOT_OURS = frozenset(
 )
 #: In the first tag of a part: it is live for as long as it says so.
 _EVERY = re.compile(r'\s*<[^>]*\shx-trigger="every (\d+)s"')
-#: A part that goes on where it ended says in this header what is asked next, the same when nothing has come since; its
-#: headers that begin with the other go along.
-FOLLOW, _TOLD = "X-Gantry-Follow", "X-Gantry-Tail-"
+#: Headers of a part that goes on where it ended (FOLLOW), which go along.
+_TOLD = "X-Gantry-Tail-"
 #: The mark of a part that shows an outage.
 _AWAY = "outage"
 _OUTAGES = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE)
-#: In which parts are asked for: never more than places of the fair queue.
-_threads = ThreadPoolExecutor(settings.WEB_PLACES, thread_name_prefix="live")
+
+
+def _pool() -> ThreadPoolExecutor:
+    """In which parts are asked for: never more than places of the fair queue."""
+    return ThreadPoolExecutor(settings.WEB_PLACES, thread_name_prefix="live")
 
 
 def part(view: _View) -> _View:
@@ -99,6 +105,24 @@ class Part:
     due: float
     is_over: bool = False
 
+    def asked(self, now: float, phase: float) -> None:
+        """It was asked: from when it was, who is behind asks less often and does not hurry.
+
+        The times of one person's parts fall together, those of one page for one round and those of several pages for
+        one answer: `phase` is that person's.
+        """
+        self.due = _next(now, self.every_s, phase)
+
+
+def _next(now: float, every_s: float, phase: float) -> float:
+    """The next time of the grid of this interval that is not before half of it is over."""
+    return phase + every_s * math.ceil((now + every_s / 2 - phase) / every_s)
+
+
+def _phase(request: HttpRequest) -> float:
+    """Not all people ask at the same time."""
+    return crc32(str(request.user.pk).encode()) % 60_000 / 1000
+
 
 def parts_of(request: HttpRequest) -> list[Part]:
     """The parts that a browser asks for, each as `seconds mark path`. Those that are no live part of ours are left out.
@@ -113,7 +137,7 @@ def parts_of(request: HttpRequest) -> list[Part]:
         if not seconds.isdecimal() or len(path) > MOST_PATH or not _is_live(path):
             continue
         every_s = _within(float(seconds))
-        due = now if "now" in request.GET else now + every_s
+        due = now if "now" in request.GET else _next(now, every_s, _phase(request))
         found[path] = Part(path, path, every_s, "none" if mark == "-" else mark[:64], due)
     return list(found.values())
 
@@ -136,6 +160,7 @@ class Streams:
         # What is dropped before it began counts no longer, whoever dropped it.
         self._open: WeakSet[Stream] = WeakSet()
         self._asking: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self.threads = _pool()
         self._lock = threading.Lock()
         self._ending = asyncio.Event()
         self._watches = False
@@ -177,6 +202,28 @@ class Streams:
     def end(self) -> None:
         """The server stops: all end, and none begins any more. On the loop."""
         self._ending.set()
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def is_ending(self) -> bool:
+        """The server stops."""
+        return self._ending.is_set()
+
+    async def ask(self, scope: Mapping[str, Any], parts: list[Part], phase: float) -> list[Event]:
+        """What parts that are due have to say; nothing when the server stops meanwhile.
+
+        What takes long is not waited for then: its answer would go nowhere.
+        """
+        if self.is_ending:
+            return []
+        asking = asyncio.ensure_future(ask(scope, parts, phase, self))
+        asking.add_done_callback(_forget)
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait((asking, ending), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+        return [] if self.is_ending else asking.result()
 
     def watch(self) -> None:
         """End all when the process is asked to stop: the server waits for what is open. On the loop, in its thread."""
@@ -229,6 +276,7 @@ class Stream:
         self._streams = streams
         self._scope = request.scope
         self._parts = parts
+        self._phase = _phase(request)
         self._takes_gzip = "gzip" in request.headers.get("Accept-Encoding", "")
 
     @property
@@ -273,17 +321,15 @@ class Stream:
             if ends or time.monotonic() - begun >= LIFE_S:
                 return
             async with self._asking:
+                if self._streams.is_ending:
+                    return
                 await fair_queue.go_on()
-                now = time.monotonic()
-                for one in [part for part in self._parts if part.due <= now + TOGETHER_S]:
-                    event = await ask(self._scope, one)
-                    # From when it was asked: who is behind asks less often, and does not hurry.
-                    one.due = now + one.every_s
-                    if event is not None:
-                        told = time.monotonic()
-                        yield event
-                        if event.kind == "redirect":
-                            return
+                due = [part for part in self._parts if part.due <= time.monotonic() + TOGETHER_S]
+                for event in await self._streams.ask(self._scope, due, self._phase):
+                    told = time.monotonic()
+                    yield event
+                    if event.kind == "redirect":
+                        return
                 if time.monotonic() - told >= HEARTBEAT_S:
                     told = time.monotonic()
                     yield None
@@ -310,21 +356,42 @@ def _give_back_thread() -> None:
         executor.shutdown(wait=False)
 
 
-async def ask(scope: Mapping[str, Any], one: Part) -> Event | None:
-    """Ask a part as the browser would; None while it says the same."""
-    return await sync_to_async(_asked, thread_sensitive=False, executor=_threads)(scope, one)
+async def ask(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: Streams) -> list[Event]:
+    """Ask parts as the browser would, each when it is due; those that say the same are not in the answer.
+
+    What is not asked within a second stays due: the events of the others do not wait for it, and whose session it is
+    is looked up anew.
+    """
+    return await sync_to_async(_asked, thread_sensitive=False, executor=streams.threads)(scope, parts, phase, streams)
 
 
-def _asked(scope: Mapping[str, Any], one: Part) -> Event | None:
+def _asked(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: Streams) -> list[Event]:
+    together, told = Round(), []
     close_old_connections()
     try:
-        response = _handler().get_response(ASGIRequest(_scope_of(scope, one), BytesIO()))
-        try:
-            return _told(one, response)
-        finally:
-            response.close()
+        for one in parts:
+            if streams.is_ending or together.age_s > FRESH_S:
+                break
+            now = time.monotonic()
+            response = _handler().get_response(ASGIRequest(together.into(_scope_of(scope, one)), BytesIO()))
+            try:
+                event = _told(one, response)
+            finally:
+                response.close()
+                one.asked(now, phase)
+            if event is not None:
+                told.append(event)
+                if event.kind == "redirect":
+                    break
     finally:
         close_old_connections()
+    return told
+
+
+def _forget(asking: asyncio.Future[Any]) -> None:
+    """Nobody waits for it any more, whatever became of it."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 def _told(one: Part, response: HttpResponseBase) -> Event | None:
@@ -366,7 +433,7 @@ def _kind(response: HttpResponseBase) -> str:
         return "yours"
     if response.status_code in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
         return "refused"
-    if not response.headers.get("Content-Type", "").startswith("text/html"):
+    if FOLLOW not in response.headers and not response.headers.get("Content-Type", "").startswith("text/html"):
         return "yours"
     if response.status_code in _OUTAGES:
         return "outage"

@@ -6,6 +6,7 @@
   const AWAY = say("The messages cannot be read now; asked again by itself");
   const card = document.getElementById("tail");
   const rows = card.querySelector("[data-tail-rows]");
+  const model = card.querySelector("[data-tail-row]").content.querySelector("tr");
   const form = card.querySelector("[data-tail-form]");
   const status = card.querySelector("[data-tail-status]");
   const pauseButton = card.querySelector("[data-tail-pause]");
@@ -34,14 +35,33 @@
   const filters = () => new URLSearchParams(new FormData(form)).toString();
   const path = () => `${card.dataset.tail}?${filters()}&place=${encodeURIComponent(place)}`;
 
+  function made([at, id, position, ...texts]) {
+    const row = model.cloneNode(true), time = row.querySelector("time"), link = row.querySelector("a");
+    const moment = new Date(Number(at)).toISOString();
+    time.dateTime = moment;
+    time.title = `${moment.slice(0, -1).replace("T", " ")} UTC`;
+    link.textContent = id;
+    link.href = `${link.getAttribute("href").slice(0, -2)}${encodeURIComponent(id)}/?at=${encodeURIComponent(position)}`;
+    [texts[0], texts[1], position.split(":").slice(-2).join(" / "), texts[2]].forEach((text, n) => (row.cells[n + 2].textContent = text));
+    return row;
+  }
+
+  // Each cell begins with how much of the one above it is shared (console/messaging/tail.py).
+  function rowsOf(text) {
+    let above = [];
+    return text.split("\n").filter(Boolean).map((line) => {
+      const shared = (cell, n) => [...(above[n] ?? "")].slice(0, cell.charCodeAt(0) - 48).join("");
+      above = line.split("\t").map((cell, n) => shared(cell, n) + cell.slice(1));
+      return made(above);
+    });
+  }
+
   // What came, from a stream or an answer; `told` gives what its headers say.
-  function take(html, told) {
+  function take(text, told) {
     place = told("Place") || place;
     seen += Number(told("Seen"));
     skipped += Number(told("Skipped"));
-    const table = document.createElement("tbody");
-    table.innerHTML = html;
-    const found = [...table.children];
+    const found = rowsOf(text);
     shown += found.length;
     if (paused) held = [...found, ...held].slice(0, MOST);
     else if (found.length) show(found);

@@ -15,65 +15,45 @@ from urllib.parse import urlencode
 from django.core.handlers.asgi import ASGIHandler
 from django.test import Client
 
-from console.request_limits import Application, Message, RequestLimits
+from console.request_limits import Application, RequestLimits
 from console.web import streams
+from tests.support.asgi import Caller
 
 
-class Listener:
+class Listener(Caller):
     """A browser's side of one stream."""
 
     def __init__(self, site: Site, client: Client, query: list[tuple[str, str]], *, gzip: bool, takes: bool) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
+        cookies = "; ".join(f"{name}={one.value}" for name, one in client.cookies.items())
+        headers = {"host": "testserver", "cookie": cookies, "hx-request": "true"}
+        headers |= {"accept-encoding": "gzip, br"} if gzip else {}
+        super().__init__(streams.PATH, query=urlencode(query), headers=headers)
         self.size = 0
         self.begun, self.ended = threading.Event(), threading.Event()
         self._told: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
         self._unpack = zlib.decompressobj(31) if gzip else None
-        self._text = b""
-        self._takes = takes
-        self._asked = False
+        if not takes:
+            self.taken.clear()
         self._loop = site.loop
-        self._left = asyncio.Event()
-        cookies = "; ".join(f"{name}={one.value}" for name, one in client.cookies.items())
-        headers = {"host": "testserver", "cookie": cookies, "hx-request": "true"}
-        headers |= {"accept-encoding": "gzip, br"} if gzip else {}
-        scope: dict[str, Any] = {
-            "type": "http", "http_version": "1.1", "method": "GET", "path": streams.PATH, "scheme": "http",
-            "raw_path": streams.PATH.encode(), "root_path": "", "query_string": urlencode(query).encode(),
-            "client": ("127.0.0.1", 4711), "server": ("127.0.0.1", 80), "asgi": {"version": "3.0"},
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        }  # fmt: skip
-        self._task = asyncio.run_coroutine_threadsafe(self._serve(site.front, scope), site.loop)
+        asyncio.run_coroutine_threadsafe(self.serve(site.front), site.loop)
 
-    async def _serve(self, front: RequestLimits, scope: dict[str, Any]) -> None:
+    async def serve(self, front: RequestLimits) -> None:
+        """Ask for the stream, and wait until it ends."""
         try:
-            await front(scope, self._receive, self._send)
+            await super().serve(front)
         finally:
             self.begun.set()
             self.ended.set()
 
-    async def _receive(self) -> Message:
-        if self._asked:
-            await self._left.wait()
-            return {"type": "http.disconnect"}
-        self._asked = True
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def _send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
-            return
-        body = message.get("body", b"")
+    def came(self, body: bytes) -> None:
+        """Take the events that are complete."""
         self.size += len(body)
-        self._text += self._unpack.decompress(body) if self._unpack and self.status == 200 else body
-        *events, self._text = self._text.split(b"\n\n")
+        self.body += self._unpack.decompress(body) if self._unpack and self.status == 200 else body
+        *events, self.body = self.body.split(b"\n\n")
         for event in events:
             lines = dict(line.split(b": ", 1) for line in event.split(b"\n") if b": " in line)
             self._told.put((lines.get(b"event", b"rest").decode(), json.loads(lines.get(b"data", b"{}"))))
         self.begun.set()
-        if not self._takes:
-            await asyncio.Event().wait()
 
     def begins(self) -> int:
         """The status of the answer, once there is one."""
@@ -99,8 +79,8 @@ class Listener:
         raise AssertionError(told)
 
     def leave(self) -> None:
-        """Close the connection."""
-        self._loop.call_soon_threadsafe(self._left.set)
+        """Close the connection. From another thread than the loop's."""
+        self._loop.call_soon_threadsafe(super().leave)
         assert self.ended.wait(30)
 
 

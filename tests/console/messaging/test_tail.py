@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 import pytest
 from django.urls import reverse
@@ -27,6 +28,15 @@ def asked(cast: Cast, who: str, topic: Topic, **query: str) -> tuple[int, str, d
     url = reverse("messaging.live_news", args=[topic.instance.instance_id, topic.name])
     answer = cast.client(who).get(url, query, headers={"HX-Request": "true"})
     return answer.status_code, answer.content.decode(), dict(answer.headers)
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """What the page makes of an answer: time, id, position, tag, keys and body of each message."""
+    rows: list[list[str]] = []
+    for line in filter(None, text.split("\n")):
+        above = rows[-1] if rows else [""] * 6
+        rows.append([b[: ord(a[0]) - ord("0")] + a[1:] for a, b in zip(line.split("\t"), above, strict=True)])
+    return rows
 
 
 def test_what_comes_is_told_once_newest_first_and_a_pause_misses_nothing(live: Live) -> None:
@@ -117,12 +127,33 @@ def test_hostile_bodies_and_places_break_nothing(live: Live, cast: Cast) -> None
     live.send(topic, b"<script>alert(1)</script>", tags="<b>", keys="<i>")
     live.send(topic, b"\xff\x00\xfe", properties={"p": "x" * 20_000})
     status, body, headers = asked(cast, "alice", topic, place=place)
-    assert status == 200 and "<script>" not in body and body.count("<tr>") == 2
+    # The page makes texts of it, and a browser that is sent there does too.
+    assert status == 200 and headers["Content-Type"].startswith("text/plain")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert sorted(row[3:] for row in rows_of(body)) == [
+        ["", "", "ff 00 fe"],
+        ["<b>", "<i>", "<script>alert(1)</script>"],
+    ]
     assert headers["X-Gantry-Tail-Seen"] == "2" and headers["X-Gantry-Tail-Place"] != place
     for wrong in ("x", "broker-a:0:-1", "broker-a:0:" + "9" * 30, "a:1:1," * 5000, "broker-a:٣:1"):
         assert asked(cast, "alice", topic, place=wrong)[0] == 422, wrong
     # Places of other queues and beyond the end lead nowhere.
-    assert asked(cast, "alice", topic, place=f"broker-z:0:5,broker-a:0:{10**17}")[1].count("<tr>") == 0
+    assert asked(cast, "alice", topic, place=f"broker-z:0:5,broker-a:0:{10**17}")[1] == ""
+
+
+def test_an_answer_says_each_message_once_and_shares_what_is_alike(live: Live, cast: Cast) -> None:
+    topic = live.topic(queues=1)
+    place = tail.dump(tail.end_of(source(topic)))
+    bodies = [f'{{"city":"Zürich 🛫","number":{n},"more":"{"x" * 100}"}}' for n in range(5)]
+    sent = [live.send(topic, one.encode(), tags="two\nlines", keys="\u202eturned") for one in bodies]
+    _, body, _ = asked(cast, "alice", topic, place=place)
+    rows = rows_of(body)
+    assert [row[1] for row in rows] == [one.message_id for one in reversed(sent)]
+    assert [row[2].rpartition(":")[2] for row in rows] == ["4", "3", "2", "1", "0"]
+    assert {(row[3], row[4]) for row in rows} == {("two lines", "⟨U+202E⟩turned")}
+    assert [row[5] for row in rows] == [one[:47] + "…" for one in reversed(bodies)]
+    assert len(body) < 110 + 5 * 60
+    assert all(abs(int(row[0]) / 1000 - time.time()) < 600 for row in rows)
 
 
 @pytest.mark.parametrize(("field", "text"), [("sql", "amount >"), ("tags", "||"), ("sql", "("), ("body", "x" * 2000)])

@@ -16,8 +16,9 @@ from django.conf import settings as django_settings
 from django.core.handlers.asgi import ASGIRequest
 
 from console import request_limits
-from console.request_limits import Message, Receive, RequestLimits, Scope, Send
+from console.request_limits import Receive, RequestLimits, Scope, Send
 from console.web import fair_queue, request_owners
+from tests.support.asgi import Caller
 
 PLACES, WAITING = 12, 40
 HERE = "203.0.113.1"
@@ -77,40 +78,13 @@ class Application:
         return account or peer
 
 
-class Call:
+class Call(Caller):
     """One request and its answer."""
 
     def __init__(self, front: RequestLimits, path: str, session: str, peer: str, headers: dict[str, str]) -> None:
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.body = b""
-        self.taken = asyncio.Event()
-        self.taken.set()
-        self._left = asyncio.Event()
-        self._asked = False
         given = headers | ({"cookie": f"{django_settings.SESSION_COOKIE_NAME}={session}"} if session else {})
-        scope: dict[str, Any] = {
-            "type": "http", "method": "GET", "path": path, "query_string": b"", "client": (peer, 4711),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
-        }  # fmt: skip
-        self.task = asyncio.create_task(front(scope, self._receive, self._send))
-
-    def leave(self) -> None:
-        self._left.set()
-
-    async def _receive(self) -> Message:
-        if self._asked:
-            await self._left.wait()
-            return {"type": "http.disconnect"}
-        self._asked = True
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def _send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status, self.headers = message["status"], dict(message["headers"])
-            return
-        self.body += message.get("body", b"")
-        await self.taken.wait()
+        super().__init__(path, peer=peer, headers=given)
+        self.task = asyncio.create_task(self.serve(front))
 
 
 class Web:
@@ -210,7 +184,7 @@ async def test_a_line_has_an_end_and_says_so() -> None:
         refused = [call for call in calls if call.task.done()]
         assert [call.status for call in refused] == [429] * 3
         assert refused[0].body.decode() == f"{request_limits._WAITING}\n"
-        assert refused[0].headers[b"retry-after"] == b"5"
+        assert refused[0].headers["retry-after"] == "5"
 
 
 async def test_the_management_api_is_told_in_its_own_form() -> None:

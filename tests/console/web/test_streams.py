@@ -184,12 +184,15 @@ def test_so_many_streams_of_an_account_ask_at_a_time(cast: Cast, server: Site, m
     asking, most = 0, 0
     may_end = asyncio.Event()
 
-    async def until_told(*_: object) -> None:
+    async def until_told(_scope: object, parts: list[streams.Part], *_: object) -> list[streams.Event]:
         nonlocal asking, most
         asking += 1
         most = max(most, asking)
         await may_end.wait()
         asking -= 1
+        for one in parts:
+            one.asked(time.monotonic(), 0.0)
+        return []
 
     monkeypatch.setattr(streams, "OF_A_SESSION", 100)
     monkeypatch.setattr(streams, "ask", until_told)
