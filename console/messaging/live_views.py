@@ -89,7 +89,8 @@ def news(request: Request, instance_id: str, name: str) -> HttpResponse:
     found = tail.news(source, place, form.cleaned_data["filter"])
     response = HttpResponse(tail.lines(found.messages), content_type="text/plain; charset=utf-8")
     query = request.GET.copy()
-    query["place"] = response["X-Gantry-Tail-Place"] = tail.dump(found.place)
+    query["place"] = tail.dump(found.place)
+    response["X-Gantry-Tail-Place"] = tail.steps(place, found.place)
     response["X-Gantry-Tail-Seen"] = str(found.seen)
     response["X-Gantry-Tail-Skipped"] = str(found.skipped)
     response[FOLLOW] = f"{reverse('messaging.live_news', args=[instance_id, name])}?{query.urlencode()}"

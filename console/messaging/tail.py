@@ -24,6 +24,7 @@ _FILTER_SECONDS = 0.05
 _BODY, _WORDS = 48, 40
 """Characters of a body, of which its column has room for fewer, and of a tag and keys."""
 _MOST_SHARED = 40
+_COUNTED = re.compile("[0-9A-F]{32}")
 _QUEUE = re.compile(r"([^:,]{1,127}):(\d{1,9}):(\d{1,18})")
 _MOST_QUEUES = 4096
 
@@ -93,19 +94,42 @@ def _begin(place: Place, queue: MessageQueue, stats: QueueStats) -> int:
 
 
 def lines(messages: Iterable[MessageRecord]) -> str:
-    """A line for each message, with tabs between: when it was stored (epoch ms), id, position, tag, keys, body.
+    """A line for each message, newest first, with tabs between what the page shows of it.
 
-    Each begins with a character that says how many of the same above it are shared, `0` for none, then `1` and so on by
-    their codes: messages of a topic are alike, and a page that shows them live gets many.
+    Each cell is told by what differs from the line above: messages of a topic are alike, and who sees them live gets
+    many. When it was stored: ms to go back, from 0 at first. The id: `-` and the hexadecimal number to go back, or a
+    text. `broker:queue`, with `:offset` unless that is the one before the last of this queue. Tag, keys, body. A text
+    begins with a character that says how many it shares with the one above: `0` for none, then `1` and so on.
     """
     told: list[str] = []
-    above: tuple[str, ...] = ("",) * 6
+    at, identity = 0, ""
+    above: tuple[str, ...] = ("",) * 4
+    following: dict[str, int] = {}
     for one in messages:
-        texts = (one.message_id, one.position, _cut(one.tag), _cut(" ".join(one.keys)), preview(one.body, _BODY))
-        cells = (str(one.stored_at_ms), *(" ".join(visible(str(text)).split()) for text in texts))
-        told.append("\t".join(_beside(other, cell) for other, cell in zip(above, cells, strict=True)))
-        above = cells
+        place = one.position
+        queue = f"{place.broker_name}:{place.queue_id}"
+        where = queue if following.get(queue) == place.offset else str(place)
+        following[queue] = place.offset - 1
+        texts = (where, _cut(one.tag), _cut(" ".join(one.keys)), preview(one.body, _BODY))
+        shown = _shown(one.message_id)
+        cells = where, *(_shown(text) for text in texts[1:])
+        pairs = zip(above, cells, strict=True)
+        told.append(
+            "\t".join((str(at - one.stored_at_ms), _back(identity, shown), *(_beside(*pair) for pair in pairs)))
+        )
+        at, identity, above = one.stored_at_ms, shown, cells
     return "\n".join(told)
+
+
+def _shown(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def _back(above: str, identity: str) -> str:
+    """Ids that a client counts up are a number apart."""
+    if _COUNTED.fullmatch(above) and _COUNTED.fullmatch(identity):
+        return f"-{int(above, 16) - int(identity, 16):x}" if above > identity else _beside(above, identity)
+    return _beside(above, identity)
 
 
 def _beside(above: str, cell: str) -> str:
@@ -124,6 +148,13 @@ def _cut(text: str) -> str:
 def dump(place: Place) -> str:
     """A place as a text: `broker-a:0:17,broker-a:1:4`."""
     return ",".join(f"{queue.broker_name}:{queue.queue_id}:{offset}" for queue, offset in sorted(place.items()))
+
+
+def steps(before: Place, after: Place) -> str:
+    """What leads from one place to the next, `+2,0,1` by queues in their order; the whole place where others are."""
+    if before.keys() != after.keys():
+        return dump(after)
+    return "+" + ",".join(str(after[queue] - before[queue]) for queue in sorted(before))
 
 
 def load(text: str, topic: str) -> Place:

@@ -293,7 +293,7 @@ class Stream:
     async def content(self) -> AsyncGenerator[bytes, None]:
         """What is sent, until the session ends, no part is left, the server stops, or it has lasted long enough."""
         # One compression for all of it: what stays the same in a part costs next to nothing the second time.
-        squeeze = zlib.compressobj(6, zlib.DEFLATED, 31, 7) if self._takes_gzip else None
+        squeeze = zlib.compressobj(9, zlib.DEFLATED, 31, 7) if self._takes_gzip else None
 
         def packed(text: bytes) -> bytes:
             return text if squeeze is None else squeeze.compress(text) + squeeze.flush(zlib.Z_SYNC_FLUSH)

@@ -46,19 +46,32 @@
     return row;
   }
 
-  // Each cell begins with how much of the one above it is shared (console/messaging/tail.py).
+  // Cells are told by what differs from the line above (console/messaging/tail.py).
   function rowsOf(text) {
-    let above = [];
+    let at = 0, id = "", above = [];
+    const offsets = new Map();
+    const shared = (before, cell) => [...(before ?? "")].slice(0, cell.charCodeAt(0) - 48).join("") + cell.slice(1);
     return text.split("\n").filter(Boolean).map((line) => {
-      const shared = (cell, n) => [...(above[n] ?? "")].slice(0, cell.charCodeAt(0) - 48).join("");
-      above = line.split("\t").map((cell, n) => shared(cell, n) + cell.slice(1));
-      return made(above);
+      const [back, number, ...cells] = line.split("\t");
+      at -= Number(back);
+      id = number[0] === "-" ? (BigInt(`0x${id}`) - BigInt(`0x${number.slice(1)}`)).toString(16).toUpperCase().padStart(32, "0") : shared(id, number);
+      above = cells.map((cell, n) => shared(above[n], cell));
+      const [broker, queue, offset = offsets.get(`${broker}:${queue}`)] = above[0].split(":");
+      offsets.set(`${broker}:${queue}`, offset - 1);
+      return made([at, id, `${broker}:${queue}:${offset}`, ...above.slice(1)]);
     });
+  }
+
+  // A place as a whole, or how far each queue went on.
+  function moved(told) {
+    if (told[0] !== "+") return told || place;
+    const steps = told.slice(1).split(",");
+    return place.split(",").map((one, n) => one.replace(/\d+$/, (offset) => Number(offset) + Number(steps[n]))).join(",");
   }
 
   // What came, from a stream or an answer; `told` gives what its headers say.
   function take(text, told) {
-    place = told("Place") || place;
+    place = moved(told("Place"));
     seen += Number(told("Seen"));
     skipped += Number(told("Skipped"));
     const found = rowsOf(text);

@@ -65,8 +65,11 @@ class WebServer:
 
 
 @contextmanager
-def web_server(redis: RedisServer, **environment: str) -> Iterator[WebServer]:
-    """Serve on an empty database that has all tables. Environment values are given by keyword, lower or upper case."""
+def web_server(redis: RedisServer, kill_after_s: int | None = None, **environment: str) -> Iterator[WebServer]:
+    """Serve on an empty database that has all tables. Environment values are given by keyword, lower or upper case.
+
+    With `kill_after_s` granian waits for so long, and not as the launcher tells it, until it kills what does not end.
+    """
     home = Path(tempfile.mkdtemp(prefix="gantry-web-"))
     port, figures_port = free_ports(2)
     given = {"GANTRY_HOME": str(home), "REDIS_URL": redis.url, "GANTRY_WEB_PORT": str(port)}
@@ -77,11 +80,14 @@ def web_server(redis: RedisServer, **environment: str) -> Iterator[WebServer]:
     plan.figures_folder(wanted).mkdir(parents=True)
     _copy_tables(home / "console.sqlite3")
     web = next(service for service in plan.services(wanted) if service.name == "web")
+    command = list(web.command)
+    if kill_after_s is not None:
+        command[command.index("--workers-kill-timeout") + 1] = str(kill_after_s)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GANTRY_", "DATABASE_"))}
     log = home / "web.log"
     with log.open("wb") as file:
         process = subprocess.Popen(
-            web.command, env=plan.environment(wanted, inherited | given), cwd=config.ROOT, stdout=file, stderr=file
+            command, env=plan.environment(wanted, inherited | given), cwd=config.ROOT, stdout=file, stderr=file
         )
     server = WebServer(port, home, log, process)
     try:

@@ -31,11 +31,24 @@ def asked(cast: Cast, who: str, topic: Topic, **query: str) -> tuple[int, str, d
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """What the page makes of an answer: time, id, position, tag, keys and body of each message."""
+    """What the page makes of an answer (static/js/tail.js): time, id, position, tag, keys and body of each message."""
     rows: list[list[str]] = []
+    at, identity, above = 0, "", [""] * 4
+    offsets: dict[str, int] = {}
+
+    def shared(before: str, cell: str) -> str:
+        return before[: ord(cell[0]) - ord("0")] + cell[1:]
+
     for line in filter(None, text.split("\n")):
-        above = rows[-1] if rows else [""] * 6
-        rows.append([b[: ord(a[0]) - ord("0")] + a[1:] for a, b in zip(line.split("\t"), above, strict=True)])
+        back, number, *cells = line.split("\t")
+        at -= int(back)
+        counted = number.startswith("-")
+        identity = f"{int(identity, 16) - int(number[1:], 16):032X}" if counted else shared(identity, number)
+        above = [shared(*pair) for pair in zip(above, cells, strict=True)]
+        broker, queue, *offset = above[0].split(":")
+        name = f"{broker}:{queue}"
+        offsets[name] = int(offset[0]) if offset else offsets[name] - 1
+        rows.append([str(at), identity, f"{name}:{offsets[name]}", *above[1:]])
     return rows
 
 
@@ -134,7 +147,7 @@ def test_hostile_bodies_and_places_break_nothing(live: Live, cast: Cast) -> None
         ["", "", "ff 00 fe"],
         ["<b>", "<i>", "<script>alert(1)</script>"],
     ]
-    assert headers["X-Gantry-Tail-Seen"] == "2" and headers["X-Gantry-Tail-Place"] != place
+    assert headers["X-Gantry-Tail-Seen"] == "2" and headers["X-Gantry-Tail-Place"] == "+2"
     for wrong in ("x", "broker-a:0:-1", "broker-a:0:" + "9" * 30, "a:1:1," * 5000, "broker-a:٣:1"):
         assert asked(cast, "alice", topic, place=wrong)[0] == 422, wrong
     # Places of other queues and beyond the end lead nowhere.
@@ -152,7 +165,18 @@ def test_an_answer_says_each_message_once_and_shares_what_is_alike(live: Live, c
     assert [row[2].rpartition(":")[2] for row in rows] == ["4", "3", "2", "1", "0"]
     assert {(row[3], row[4]) for row in rows} == {("two lines", "⟨U+202E⟩turned")}
     assert [row[5] for row in rows] == [one[:47] + "…" for one in reversed(bodies)]
-    assert len(body) < 110 + 5 * 60
+    assert len(body) < 150 + 5 * 30
+    other = live.topic(queues=2)
+    begun = tail.dump(tail.end_of(source(other)))
+    sent = [live.send(other, b"%d" % number) for number in range(9)]
+    _, body, headers = asked(cast, "alice", other, place=begun)
+    told = {(row[1], row[2], row[5]) for row in rows_of(body)}
+    assert told == {
+        (one.message_id, f"{one.queue.broker_name}:{one.queue.queue_id}:{one.queue_offset}", str(number))
+        for number, one in enumerate(sent)
+    }
+    assert sorted(headers["X-Gantry-Tail-Place"].lstrip("+").split(",")) == ["4", "5"]
+    assert asked(cast, "alice", other, place="")[2]["X-Gantry-Tail-Place"].startswith("broker-")
     assert all(abs(int(row[0]) / 1000 - time.time()) < 600 for row in rows)
 
 
