@@ -13,6 +13,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from console.web import streams
+from tests.support.browser import browser
 from tests.support.cast import Cast
 from tests.support.redis_server import RedisServer
 from tests.support.web_server import WebServer, web_server
@@ -63,11 +64,12 @@ async def stopped(web: WebServer, listeners: list[Listener]) -> None:
 
 
 def test_told_to_stop_it_ends_two_hundred_streams_in_good_order(cast: Cast, redis: RedisServer) -> None:
-    sessions = [
-        cast.client(name).cookies[settings.SESSION_COOKIE_NAME].value
-        for name in ("alice", "charlie")
-        for _ in range(STREAMS // 2 // streams.OF_A_SESSION)
-    ]
+    sessions = []
+    for user in (cast.users["alice"], cast.users["charlie"]):
+        for _ in range(STREAMS // 2 // streams.OF_A_SESSION):
+            client = browser()
+            client.force_login(user, "allauth.account.auth_backends.AuthenticationBackend")
+            sessions.append(client.cookies[settings.SESSION_COOKIE_NAME].value)
     topics = reverse("topics.list", args=[cast.instance.instance_id])
     own = {"gantry_secret_key": settings.SECRET_KEY, "gantry_web_peer_requests": str(STREAMS + 50)}
     with web_server(redis, KILL_S, **own) as web:
