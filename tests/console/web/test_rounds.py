@@ -114,7 +114,7 @@ def test_who_may_not_come_in_any_more_is_not_told_what_others_were(cast: Cast, c
     elif how == "password":
         type(cast.bob).objects.filter(pk=cast.bob.pk).update(must_change_password=True)
     else:
-        Tenant.objects.filter(pk=cast.alice.tenant.pk).update(enabled=False)
+        Tenant.objects.filter(pk=cast.instance.tenant_id).update(enabled=False)
     assert kinds(said(bob, TASKS)) == ["redirect"]
     assert len(calls) == 1
 
