@@ -1,7 +1,7 @@
 """What the parts that streams ask for have in common is looked up, and rendered, once.
 
-A stream asks the parts that are due in one round. The session and the user of a round are read with its first part. And
-what a view says to one stream is said to every other that asks the same of it within a second: the same address, asked
+A stream asks the parts that are due in one round. The session and the user of a round are read with its first part, for
+all streams of the session that ask in the same second. And what a view says to one stream is said to every other that asks the same of it within a second: the same address, asked
 by the same person under the same circumstances. Each question goes through all middleware before, so that a session
 that has ended, a person who was disabled, and a second factor that is asked for, are seen by each stream itself; only
 the view and its template are left out. What was decided by rights is so old at most as FRESH_S.
@@ -42,9 +42,9 @@ _OF_THE_SESSION = frozenset(
 _TOKEN = re.compile(rb'(name="csrfmiddlewaretoken" value=")[^"]*')
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Round:
-    """The questions that one stream asks together: whose they are is looked up with the first of them."""
+    """The questions of one session in a second: whose they are is looked up with the first of them."""
 
     begun: float = field(default_factory=time.monotonic)
     session: dict[str, Any] | None = None
@@ -79,13 +79,12 @@ class RoundMiddleware:
         if together.session is not None and together.age_s <= FRESH_S:
             session._session_cache = dict(together.session)
             request._cached_user = together.user  # type: ignore[attr-defined]  # where Django keeps it
+            return self.get_response(request)
         response = self.get_response(request)
-        together.session, together.user = (
-            getattr(session, "_session_cache", None),
-            getattr(request, "_cached_user", None),
-        )
-        if together.user is None or not together.user.is_authenticated:
-            together.session = None
+        # Whoever was signed out meanwhile has another user now, and no session.
+        if getattr(request.user, "is_authenticated", False) and session.session_key:
+            together.user = getattr(request, "_cached_user", None)
+            together.session = dict(session._session_cache) if together.user is not None else None
         return response
 
 

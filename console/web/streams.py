@@ -20,6 +20,7 @@ import threading
 import time
 import zlib
 from binascii import crc32
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -36,7 +37,7 @@ from asgiref.sync import SyncToAsync, sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.base import BaseHandler
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
@@ -160,6 +161,7 @@ class Streams:
         # What is dropped before it began counts no longer, whoever dropped it.
         self._open: WeakSet[Stream] = WeakSet()
         self._asking: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._rounds: OrderedDict[str, Round] = OrderedDict()
         self.threads = _pool()
         self._lock = threading.Lock()
         self._ending = asyncio.Event()
@@ -209,14 +211,21 @@ class Streams:
         """The server stops."""
         return self._ending.is_set()
 
-    async def ask(self, scope: Mapping[str, Any], parts: list[Part], phase: float) -> list[Event]:
+    def round_of(self, session: str) -> Round:
+        """The round that a session's streams are in, all of which are due at the same times; a fresh one each second."""
+        with self._lock:
+            while self._rounds and next(iter(self._rounds.values())).age_s > FRESH_S:
+                self._rounds.popitem(last=False)
+            return self._rounds.setdefault(session, Round())
+
+    async def ask(self, scope: Mapping[str, Any], parts: list[Part], phase: float, session: str) -> list[Event]:
         """What parts that are due have to say; nothing when the server stops meanwhile.
 
         What takes long is not waited for then: its answer would go nowhere.
         """
         if self.is_ending:
             return []
-        asking = asyncio.ensure_future(ask(scope, parts, phase, self))
+        asking = asyncio.ensure_future(ask(scope, parts, phase, self, session))
         asking.add_done_callback(_forget)
         ending = asyncio.ensure_future(self._ending.wait())
         try:
@@ -325,7 +334,7 @@ class Stream:
                     return
                 await fair_queue.go_on()
                 due = [part for part in self._parts if part.due <= time.monotonic() + TOGETHER_S]
-                for event in await self._streams.ask(self._scope, due, self._phase):
+                for event in await self._streams.ask(self._scope, due, self._phase, self.session):
                     told = time.monotonic()
                     yield event
                     if event.kind == "redirect":
@@ -356,27 +365,30 @@ def _give_back_thread() -> None:
         executor.shutdown(wait=False)
 
 
-async def ask(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: Streams) -> list[Event]:
+async def ask(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: Streams, session: str) -> list[Event]:
     """Ask parts as the browser would, each when it is due; those that say the same are not in the answer.
 
     What is not asked within a second stays due: the events of the others do not wait for it, and whose session it is
     is looked up anew.
     """
-    return await sync_to_async(_asked, thread_sensitive=False, executor=streams.threads)(scope, parts, phase, streams)
+    asked = sync_to_async(_asked, thread_sensitive=False, executor=streams.threads)
+    return await asked(scope, parts, phase, streams, session)
 
 
-def _asked(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: Streams) -> list[Event]:
-    together, told = Round(), []
+def _asked(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: Streams, session: str) -> list[Event]:
+    together, told, begun = streams.round_of(session), [], time.monotonic()
     close_old_connections()
     try:
         for one in parts:
-            if streams.is_ending or together.age_s > FRESH_S:
-                break
             now = time.monotonic()
+            if streams.is_ending or now - begun > FRESH_S:
+                break
             response = _handler().get_response(ASGIRequest(together.into(_scope_of(scope, one)), BytesIO()))
             try:
                 event = _told(one, response)
             finally:
+                # Django closes what a request has opened with it; the next part goes on with it.
+                _keep_connections(None)
                 response.close()
                 one.asked(now, phase)
             if event is not None:
@@ -384,8 +396,14 @@ def _asked(scope: Mapping[str, Any], parts: list[Part], phase: float, streams: S
                 if event.kind == "redirect":
                     break
     finally:
+        _keep_connections(0.0)
         close_old_connections()
     return told
+
+
+def _keep_connections(until: float | None) -> None:
+    for connection in connections.all(initialized_only=True):
+        connection.close_at = until
 
 
 def _forget(asking: asyncio.Future[Any]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import re
+import statistics
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -35,6 +36,8 @@ class Seen:
     threads: int
     requests: int
     size: int
+    page_ms: float
+    """Of a page that somebody opens meanwhile, once a second, the median."""
 
 
 class Wire:
@@ -59,15 +62,16 @@ async def _compared(demo: dict[str, Any]) -> str:
     sessions = [await _signed_in(demo) for _ in range(PAGES // OF_A_SESSION)]
     page = (await sessions[0].get("/")).text + await _loaded_later(sessions[0])
     parts = [(int(tag[1]), _PATH.search(tag[0])[1].replace("&amp;", "&")) for tag in _TAG.finditer(page)]  # type: ignore[index]
-    none = await _watched(process, [], Wire())
+    visitor = await _signed_in(demo)
+    none = await _watched(process, [], Wire(), visitor)
     rows = []
     for name, way in (("asking", _asks), ("streams", _streams)):
         wire = Wire()
         seen = await _watched(
-            process, [way(session, parts, wire) for session in sessions for _ in range(OF_A_SESSION)], wire
+            process, [way(session, parts, wire) for session in sessions for _ in range(OF_A_SESSION)], wire, visitor
         )
         rows.append((name, seen))
-    for session in sessions:
+    for session in (*sessions, visitor):
         await session.aclose()
     asking, streams = rows[0][1], rows[1][1]
     table: list[tuple[str, float, float]] = [
@@ -78,6 +82,7 @@ async def _compared(demo: dict[str, Any]) -> str:
         ),
         ("memory, MB more than with none", (asking.memory - none.memory) / 1e6, (streams.memory - none.memory) / 1e6),
         ("threads", asking.threads, streams.threads),
+        (f"a page beside them, median ms ({figures.number(none.page_ms)} alone)", asking.page_ms, streams.page_ms),
         ("requests a minute of a page", asking.requests / PAGES, streams.requests / PAGES),
         ("kB a minute of a page", asking.size / PAGES / 1000, streams.size / PAGES / 1000),
     ]
@@ -105,11 +110,21 @@ async def _loaded_later(session: httpx.AsyncClient) -> str:
     return "".join([(await session.get(f"/overview/{path}", headers={"HX-Request": "true"})).text for path in paths])
 
 
-async def _watched(process: int, pages: list[Awaitable[None]], wire: Wire) -> Seen:
+async def _visits(session: httpx.AsyncClient, seconds: float) -> list[float]:
+    """How long the overview takes, ms."""
+    found, end = [], time.monotonic() + seconds
+    while (began := time.monotonic()) < end:
+        (await session.get("/")).raise_for_status()
+        found.append((time.monotonic() - began) * 1000)
+        await asyncio.sleep(max(0.0, 1 - (time.monotonic() - began)))
+    return found
+
+
+async def _watched(process: int, pages: list[Awaitable[None]], wire: Wire, visitor: httpx.AsyncClient) -> Seen:
     tasks = [asyncio.ensure_future(page) for page in pages]
     await asyncio.sleep(_SETTLING_S)
     cpu, requests, size, began = _cpu(process), wire.requests, wire.size, time.monotonic()
-    await asyncio.sleep(_COUNTED_S)
+    visits = await _visits(visitor, _COUNTED_S)
     minutes = (time.monotonic() - began) / 60
     memory, threads = _memory_and_threads(process)
     seen = Seen(
@@ -118,6 +133,7 @@ async def _watched(process: int, pages: list[Awaitable[None]], wire: Wire) -> Se
         threads,
         round((wire.requests - requests) / minutes),
         round((wire.size - size) / minutes),
+        statistics.median(visits),
     )
     for task in tasks:
         task.cancel()

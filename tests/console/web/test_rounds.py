@@ -53,7 +53,7 @@ def said(client: Client, *paths: str, peer: str = "127.0.0.1", cookies: str = ""
     parts = [Part(path, path, 15.0, "none", 0.0) for path in paths]
     ours = Streams()
     with ours.threads:
-        return ours.threads.submit(streams._asked, scope, parts, 0.0, ours).result()
+        return ours.threads.submit(streams._asked, scope, parts, 0.0, ours, "").result()
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -180,7 +180,7 @@ def test_a_round_looks_its_session_and_user_up_once(cast: Cast, calls: Calls) ->
         ).scope
         parts = [Part(path, path, 15.0, "none", 0.0) for path in paths]
         with CaptureQueriesContext(connection) as captured:
-            streams._asked(scope, parts, 0.0, Streams())
+            streams._asked(scope, parts, 0.0, Streams(), "")
         counts[paths] = [
             q["sql"] for q in captured if "django_session" in q["sql"] or '"accounts_user"."id" = ' in q["sql"]
         ]
