@@ -1,10 +1,11 @@
 """What the parts that streams ask for have in common is looked up, and rendered, once.
 
 A stream asks the parts that are due in one round. The session and the user of a round are read with its first part, for
-all streams of the session that ask in the same second. And what a view says to one stream is said to every other that asks the same of it within a second: the same address, asked
-by the same person under the same circumstances. Each question goes through all middleware before, so that a session
-that has ended, a person who was disabled, and a second factor that is asked for, are seen by each stream itself; only
-the view and its template are left out. What was decided by rights is so old at most as FRESH_S.
+all streams of the session that ask in the same second. And what a view says to one stream is said to every other that
+asks the same of it within a second: the same address, asked by the same person under the same circumstances. Each
+question goes through all middleware before, so that a session that has ended, a person who was disabled, and a second
+factor that is asked for, are seen by each stream itself; only the view and its template are left out. What was looked
+up and decided is so old at most as FRESH_S.
 
 Nothing here concerns a browser's own request.
 """

@@ -212,7 +212,7 @@ class Streams:
         return self._ending.is_set()
 
     def round_of(self, session: str) -> Round:
-        """The round that a session's streams are in, all of which are due at the same times; a fresh one each second."""
+        """The round that a session's streams are in, whose parts are due at the same times; a fresh one each second."""
         with self._lock:
             while self._rounds and next(iter(self._rounds.values())).age_s > FRESH_S:
                 self._rounds.popitem(last=False)
