@@ -105,7 +105,7 @@ def overview_tasks(request: Request) -> HttpResponse:
 
 @require_GET
 def overview_capacity(request: Request) -> HttpResponse:
-    """Storage and limits in one answer, when the page is opened: a request of its own costs each as much as its text."""
+    """Storage and limits in one answer, when the page is opened: a request costs as much as the text of each."""
     accounts.tenant(request, "mq:QueryInstance")
     parts = (overview_storage(request), overview_limits(request))
     return HttpResponse(b"".join(part.content for part in parts))
