@@ -99,7 +99,7 @@ app.conf.update(
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
         "adoption-sweep": {"task": "console.adoption.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "adoption-names": {"task": "console.adoption.tasks.names", "schedule": 60.0, "options": {"expires": 50}},
-        "adoption-rules": {"task": "console.adoption.tasks.rules", "schedule": 60.0, "options": {"expires": 50}},
+        "adoption-rules": {"task": "console.adoption.tasks.rules", "schedule": 10.0, "options": {"expires": 30}},
         "cluster-sweep": {"task": "console.cluster.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "cluster-repair": {"task": "console.cluster.tasks.repair", "schedule": 60.0, "options": {"expires": 50}},
         "sessions-clear": {

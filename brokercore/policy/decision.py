@@ -69,15 +69,23 @@ class Grantee:
         """True when the resource lies inside what the caller's statements can reach."""
         holder = self.holders.get(resource)
         if holder is not None:
-            account, _, who = holder.partition("/")
-            return account == self.account and (self.is_account or who == self.name or who.startswith("*"))
+            return self.may_use(holder)
         if resource in self._exact or any(compiled(p).fullmatch(resource) for p in self._patterns):
             return True
         return self.account != "" and self.owners.get(resource) == self.account
 
+    def may_use(self, holder: str) -> bool:
+        """Whether the caller's statements reach what this holder has."""
+        account, _, who = holder.partition("/")
+        return account == self.account and (self.is_account or who == self.name or who.startswith("*"))
+
     def made(self, resource: str) -> bool:
         """True for a group that the caller, a RAM user, has made."""
-        account, _, who = self.holders.get(resource, "").partition("/")
+        return self.is_maker(self.holders.get(resource, ""))
+
+    def is_maker(self, holder: str) -> bool:
+        """True when the holder says that the caller, a RAM user, has made it."""
+        account, _, who = holder.partition("/")
         return account == self.account and who.removeprefix("*") == self.name and not self.is_account
 
     def reaches(self, action: str, resource: str, context: Context) -> bool:
@@ -174,27 +182,61 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
 def allowed_among(grantee: Grantee, action: str, resources: Collection[str], context: Context) -> set[str]:
     """Of these resources, those on which `decide` says that `grantee` may do `action`.
 
-    Each statement is held against all resources at once. What depends on the place of each, its region or account, is
-    decided one by one.
+    Each statement is held against all resources of one region and owner at once.
     """
-    if grantee.names_places:
-        return {resource for resource in resources if decide(grantee, action, resource, context).allowed}
-    crowd = Crowd(resource for resource in resources if not is_too_long(resource))
+    asked = [resource for resource in resources if len(resource) <= MAX_NAME or not is_too_long(resource)]
+    owned = _owned_among(grantee, asked)
+    if not grantee.names_places:
+        return _allowed_among(grantee, action, asked, owned, context)
+    places: dict[tuple[str, str], list[str]] = {}
+    for resource in asked:
+        region = context.region or (grantee.region_of(resource) if grantee.region_of is not None else grantee.region)
+        owner = context.owner or (grantee.account if resource in owned else _owner(resource))
+        places.setdefault((region, owner), []).append(resource)
+    allowed: set[str] = set()
+    for (region, owner), there in places.items():
+        allowed |= _allowed_among(grantee, action, there, owned, replace(context, region=region, owner=owner))
+    return allowed
 
-    def fitting(statements: Iterable[Statement], allow: bool | None = None) -> Iterator[str]:
+
+def _allowed_among(
+    grantee: Grantee, action: str, resources: Collection[str], owned: set[str], context: Context
+) -> set[str]:
+    """Of resources in one place; `owned` are those, of these and others, that the grantee owns."""
+    crowd = Crowd(resources)
+
+    def fitting(statements: Iterable[Statement], allow: bool | None = None) -> set[str]:
+        found: set[str] = set()
+        left = crowd
         for statement in statements:
             counts = allow is None or statement.allow is allow
             if counts and statement.matches_action_name(action) and statement.conditions_hold(context):
-                yield from statement.resources_among(crowd)
+                more = set(statement.resources_among(left, context))
+                found |= more
+                if len(more) * 2 > len(left.resources):  # what is found already need not be found again
+                    left = left.without(found)
+        return found
 
-    reached = {resource for resource in crowd.resources if grantee.owns(resource)}
-    reached.update(fitting(grantee.delegated))
-    allowed = reached.intersection(fitting(grantee.statements, True)).union(fitting(grantee.grants, True))
+    reached = owned.intersection(resources)
+    if len(reached) < len(crowd.resources):
+        reached |= fitting(grantee.delegated)
+    allowed = (reached & fitting(grantee.statements, True)) | fitting(grantee.grants, True)
     if grantee.holders and not grantee.is_account and CREATOR.matches_action_name(action):
-        allowed.update(resource for resource in crowd.resources if grantee.made(resource))
+        made = {holder for holder in {"", *grantee.holders.values()} if grantee.is_maker(holder)}
+        if made:
+            allowed.update(one for one in crowd.resources if grantee.holders.get(one, "") in made)
     if allowed:
-        allowed -= reached.intersection(fitting(grantee.statements, False)).union(fitting(grantee.grants, False))
+        allowed -= (reached & fitting(grantee.statements, False)) | fitting(grantee.grants, False)
     return allowed
+
+
+def _owned_among(grantee: Grantee, resources: Collection[str]) -> set[str]:
+    """Of these resources, those that `grantee.owns`."""
+    everything, holders = "*" in grantee.boundary, grantee.holders
+    if not holders:
+        return set(resources) if everything else {one for one in resources if grantee.owns(one)}
+    usable = {holder for holder in set(holders.values()) if grantee.may_use(holder)}
+    return {one for one in resources if (holders[one] in usable if one in holders else everything or grantee.owns(one))}
 
 
 def could_allow(grantee: Grantee, action: str, context: Context = _UNKNOWN) -> bool:

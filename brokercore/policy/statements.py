@@ -66,12 +66,12 @@ class Glob:
         return True
 
     def among(self, lines: Lines) -> Iterator[str]:
-        """The resources whose whole text is of the pattern: only those are asked that have its longest piece."""
-        pieces = [part for piece in (self._first, *self._middle, self._last) for part in piece.split("?")]
-        longest = max(pieces, key=len)
-        if not longest and self._least == 0 and self._has_star:
+        """The resources whose whole text is of the pattern: only those are asked that have its rarest piece."""
+        if self._least == 0 and self._has_star:
             return iter(lines.resources)
-        return (resource for text, resource in lines.with_piece(longest) if self.matches(text))
+        ends = (f"\n{self._first}", f"{self._last}\n") if self._has_star else (f"\n{self._first}\n",)
+        pieces = [part for piece in (*ends, *self._middle) for part in piece.split("?") if part]
+        return (resource for text, resource in lines.with_any(pieces) if self.matches(text))
 
     def _matches_at_places(self, text: str) -> bool:
         places = _places(text)
@@ -145,11 +145,21 @@ class _Named:
             return False
         if self.is_placed:
             _, _, region, account, _ = question.resource.split(":", 4)
-            if not _place_fits(self.region, region, question.context.region, unjudged=unjudged):
-                return False
-            if not _place_fits(self.account, account, question.context.owner, unjudged=unjudged):
+            if not self._is_of(region, account, question.context, unjudged=unjudged):
                 return False
         return any_matches(self.names, name)
+
+    def among(self, crowd: Crowd, context: Context, *, unjudged: bool) -> Iterator[str]:
+        """As `matches`, of many: those that fit, some more than once."""
+        for (service, region, account), lines in crowd.places.items():
+            if self.service.matches(service) and self._is_of(region, account, context, unjudged=unjudged):
+                for name in self.names:
+                    yield from name.among(lines)
+
+    def _is_of(self, region: str, account: str, context: Context, *, unjudged: bool) -> bool:
+        return _place_fits(self.region, region, context.region, unjudged=unjudged) and _place_fits(
+            self.account, account, context.owner, unjudged=unjudged
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,17 +256,17 @@ class Statement:
             or any(named.matches(question, unjudged=not self.allow) for named in self._named)
         )
 
-    def resources_among(self, crowd: Crowd) -> Iterator[str]:
-        """As `matches_resource`, of many: those that fit, some more than once. For patterns that name no place."""
-        for place in self._plain_resources:  # none in most statements: then nobody asks for the table
-            yield from crowd.by_name.get(place, ())
+    def resources_among(self, crowd: Crowd, context: Context) -> Iterator[str]:
+        """As `matches_resource`, of many of which `context` tells region and owner: those that fit, some repeatedly."""
+        if self._plain_resources:
+            for (service, _, _), lines in crowd.places.items():
+                for of, name in self._plain_resources:
+                    if of == service:
+                        yield from lines.equal_to(name)
         for text in self._texts:
             yield from text.among(crowd.whole)
         for named in self._named:
-            for service, lines in crowd.services.items():
-                if named.service.matches(service):
-                    for name in named.names:
-                        yield from name.among(lines)
+            yield from named.among(crowd, context, unjudged=not self.allow)
 
     def conditions_hold(self, context: Context) -> bool:
         """True when every condition holds; one that cannot be judged holds for a denial only."""

@@ -333,8 +333,10 @@ def test_a_pattern_finds_among_many_those_that_it_fits(pattern: str, texts: list
 def test_a_pattern_asks_few_of_many() -> None:
     texts = [f"topic-{number:05}" for number in range(20_000)]
     lines = Lines(texts, texts)
-    assert len(list(lines.with_piece("-0123"))) == 10
+    assert len(list(lines.with_any(["\ntopic-", "-0123"]))) == 10
+    assert len(list(lines.with_any(["\ntopic-", "1234\n"]))) == 2
     assert len(list(Glob("*-0123?").among(lines))) == 10
+    assert len(list(Glob("topic-*1234").among(lines))) == 2
 
 
 @settings(max_examples=500, deadline=None)
@@ -346,3 +348,35 @@ def test_what_is_allowed_somewhere_could_be(who: dict[str, Any], action: str, re
     deny = {"Effect": "Deny", "Action": [action], "Resource": ["*"]}
     for statements in ([], [*who["statements"], deny]):
         assert not could_allow(grantee_of(who | {"statements": statements, "grants": []}), action, context)
+
+
+parts = st.text("ab-?*", min_size=1, max_size=5)
+anywhere = st.sampled_from(["*", "*", "here", "1", "2"])
+wild_patterns = st.one_of(
+    st.builds("acs:{}:{}:{}:{}".format, st.sampled_from(["mq", "mq", "m?"]), anywhere, anywhere, parts),
+    st.builds("acs:mq:*:*:topic-{}*{}".format, parts, parts),
+    st.just("*"),
+)
+wild_rows = st.builds(
+    lambda effect, found, condition: {"Effect": effect, "Action": ["mq:*"], "Resource": found} | condition,
+    st.sampled_from(["Allow", "Deny", "Deny"]),
+    st.lists(wild_patterns, min_size=1, max_size=4),
+    st.one_of(st.just({}), conditions.map(lambda one: {"Condition": one})),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(callers, st.lists(wild_rows, max_size=6), st.sets(st.text("ab-", max_size=5), min_size=20), contexts, st.data())
+def test_of_hundreds_those_are_allowed_that_are_allowed_each(
+    who: dict[str, Any], found: list[dict[str, Any]], some: set[str], context: Context, data: st.DataObject
+) -> None:
+    among = {f"acs:mq:*:*:{name}" for name in some} | {
+        f"acs:mq:*:*:topic-{name}-{n}" for name in some for n in range(9)
+    }
+    among |= data.draw(st.sets(st.sampled_from(["acs:mq:here:1:ab", "acs:mns:*:1:/queues/a", "a", "acs:mq::2:b"])))
+    held = {one: data.draw(holder_texts) for one in data.draw(st.sets(st.sampled_from(sorted(among)), max_size=5))}
+    grantee = grantee_of(who | {"statements": found, "holders": held})
+    if data.draw(st.booleans()):
+        grantee = replace(grantee, region_of=lambda resource: ("", "here", "there")[len(resource) % 3])
+    each = {resource for resource in among if decide(grantee, "mq:QueryTopic", resource, context).allowed}
+    assert allowed_among(grantee, "mq:QueryTopic", among, context) == each
