@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 
@@ -11,8 +11,7 @@ Place = tuple[str, str, str]
 """Service, region and account, as the names of resources have them."""
 
 _SAMPLE = 256
-_MANY = 8
-"""Of a piece that one text in so many has, no text is looked for: all of them are asked."""
+"""So many texts tell which piece is rare."""
 
 
 class Lines:
@@ -27,33 +26,43 @@ class Lines:
             return ()
         return self._twins[text] if text in self._twins else (self._by_text[text],)
 
-    def with_any(self, pieces: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Every text that has all these pieces, with its resource, and others: the rarest piece says which.
+    def with_any(self, pieces: Iterable[str]) -> Sequence[int]:
+        """The numbers of all texts that have all these pieces, and of others: the rarest piece says which.
 
-        A piece has `\\n` before it that stands at the beginning of the text, and behind it at the end.
+        A piece has `\\n` before it that stands at the beginning of the text, and behind it at the end. Of one piece in
+        texts that are `single_lines` there are no others.
         """
         rarest = min(pieces, key=lambda piece: (self._sample.count(piece), -len(piece)))
-        if self._sample.count(rarest) * _MANY > min(_SAMPLE, len(self.texts)):
-            return iter(zip(self.texts, self.resources, strict=True))
-        return self._with(rarest)
+        return self._with(rarest) if self._letters.issuperset(rarest) else ()
 
-    def _with(self, piece: str) -> Iterator[tuple[str, str]]:
+    def _with(self, piece: str) -> list[int]:
         joined, ends = self._joined
         # The end of a line before a piece belongs to the line before, unless texts have such a sign themselves.
-        before = 1 if piece.startswith("\n") else 0
+        before, numbers = 1 if piece.startswith("\n") else 0, list[int]()
         found = joined.find(piece)
         while found >= 0:
             number = bisect_right(ends, found + before)
             if number == len(ends):
                 break
-            yield self.texts[number], self.resources[number]
+            numbers.append(number)
             found = joined.find(piece, ends[number] - before)
+        return numbers
+
+    @cached_property
+    def single_lines(self) -> bool:
+        """True when no text has the end of a line in it."""
+        return self._joined[0].count("\n") == len(self.texts) + 1
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
         """All texts, each with the end of a line before and behind it, and where each of them is over."""
         lines = "\n".join(self.texts)
         return f"\n{lines}\n", [end + at for at, end in enumerate(accumulate(map(len, self.texts)), 2)]
+
+    @cached_property
+    def _letters(self) -> frozenset[str]:
+        """What there is of characters: many denials are of names that are nothing like these."""
+        return frozenset(self._joined[0])
 
     @cached_property
     def _sample(self) -> str:
@@ -80,12 +89,13 @@ class Crowd:
     """Resources as statements compare them: whole, and the names of each place (`acs:<its three parts>:<name>`)."""
 
     def __init__(self, resources: Collection[str]) -> None:
-        self.resources = tuple(resources)
+        self.all = frozenset(resources)
+        self.resources = tuple(self.all)
         self.whole = Lines(self.resources, self.resources)
 
     def without(self, those: Collection[str]) -> Crowd:
         """The others."""
-        return Crowd([resource for resource in self.resources if resource not in those])
+        return Crowd(self.all.difference(those))
 
     @cached_property
     def places(self) -> dict[Place, Lines]:

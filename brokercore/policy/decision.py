@@ -184,7 +184,9 @@ def allowed_among(grantee: Grantee, action: str, resources: Collection[str], con
 
     Each statement is held against all resources of one region and owner at once.
     """
-    asked = [resource for resource in resources if len(resource) <= MAX_NAME or not is_too_long(resource)]
+    asked = set(resources)
+    if max(map(len, asked), default=0) > MAX_NAME:
+        asked = {resource for resource in asked if not is_too_long(resource)}
     owned = _owned_among(grantee, asked)
     if not grantee.names_places:
         return _allowed_among(grantee, action, asked, owned, context)
@@ -213,28 +215,36 @@ def _allowed_among(
             if counts and statement.matches_action_name(action) and statement.conditions_hold(context):
                 more = set(statement.resources_among(left, context))
                 found |= more
+                if len(found) == len(crowd.all):
+                    break
                 if len(more) * 2 > len(left.resources):  # what is found already need not be found again
                     left = left.without(found)
         return found
 
-    reached = owned.intersection(resources)
-    if len(reached) < len(crowd.resources):
+    reached = crowd.all & owned
+    if len(reached) < len(crowd.all):
         reached |= fitting(grantee.delegated)
-    allowed = (reached & fitting(grantee.statements, True)) | fitting(grantee.grants, True)
+    is_all = len(reached) == len(crowd.all)
+    allowed = fitting(grantee.statements, True)
+    if not is_all:
+        allowed &= reached
+    allowed |= fitting(grantee.grants, True)
     if grantee.holders and not grantee.is_account and CREATOR.matches_action_name(action):
         made = {holder for holder in {"", *grantee.holders.values()} if grantee.is_maker(holder)}
         if made:
             allowed.update(one for one in crowd.resources if grantee.holders.get(one, "") in made)
     if allowed:
-        allowed -= (reached & fitting(grantee.statements, False)) | fitting(grantee.grants, False)
+        denied = fitting(grantee.statements, False)
+        allowed -= denied if is_all else denied & reached
+        allowed -= fitting(grantee.grants, False)
     return allowed
 
 
-def _owned_among(grantee: Grantee, resources: Collection[str]) -> set[str]:
+def _owned_among(grantee: Grantee, resources: set[str]) -> set[str]:
     """Of these resources, those that `grantee.owns`."""
     everything, holders = "*" in grantee.boundary, grantee.holders
     if not holders:
-        return set(resources) if everything else {one for one in resources if grantee.owns(one)}
+        return resources if everything else {one for one in resources if grantee.owns(one)}
     usable = {holder for holder in set(holders.values()) if grantee.may_use(holder)}
     return {one for one in resources if (holders[one] in usable if one in holders else everything or grantee.owns(one))}
 

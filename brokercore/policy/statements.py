@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -65,13 +65,18 @@ class Glob:
                 return False
         return True
 
-    def among(self, lines: Lines) -> Iterator[str]:
+    def among(self, lines: Lines) -> Sequence[str]:
         """The resources whose whole text is of the pattern: only those are asked that have its rarest piece."""
         if self._least == 0 and self._has_star:
-            return iter(lines.resources)
+            return lines.resources
         ends = (f"\n{self._first}", f"{self._last}\n") if self._has_star else (f"\n{self._first}\n",)
-        pieces = [part for piece in (*ends, *self._middle) for part in piece.split("?") if part]
-        return (resource for text, resource in lines.with_any(pieces) if self.matches(text))
+        pieces = [part for piece in (*ends, *self._middle) for part in piece.split("?") if part not in ("", "\n")]
+        numbers = lines.with_any(pieces or ("\n",))
+        texts, resources = lines.texts, lines.resources
+        is_of_one_line = lines.single_lines and "\n" not in "".join((self._first, *self._middle, self._last))
+        if len(pieces) == 1 and not self._has_mark and is_of_one_line:
+            return [resources[number] for number in numbers]
+        return [resources[number] for number in numbers if self.matches(texts[number])]
 
     def _matches_at_places(self, text: str) -> bool:
         places = _places(text)
@@ -149,12 +154,14 @@ class _Named:
                 return False
         return any_matches(self.names, name)
 
-    def among(self, crowd: Crowd, context: Context, *, unjudged: bool) -> Iterator[str]:
+    def among(self, crowd: Crowd, context: Context, *, unjudged: bool) -> list[str]:
         """As `matches`, of many: those that fit, some more than once."""
+        found: list[str] = []
         for (service, region, account), lines in crowd.places.items():
             if self.service.matches(service) and self._is_of(region, account, context, unjudged=unjudged):
                 for name in self.names:
-                    yield from name.among(lines)
+                    found += name.among(lines)
+        return found
 
     def _is_of(self, region: str, account: str, context: Context, *, unjudged: bool) -> bool:
         return _place_fits(self.region, region, context.region, unjudged=unjudged) and _place_fits(
@@ -256,17 +263,19 @@ class Statement:
             or any(named.matches(question, unjudged=not self.allow) for named in self._named)
         )
 
-    def resources_among(self, crowd: Crowd, context: Context) -> Iterator[str]:
+    def resources_among(self, crowd: Crowd, context: Context) -> list[str]:
         """As `matches_resource`, of many of which `context` tells region and owner: those that fit, some repeatedly."""
+        found: list[str] = []
         if self._plain_resources:
             for (service, _, _), lines in crowd.places.items():
                 for of, name in self._plain_resources:
                     if of == service:
-                        yield from lines.equal_to(name)
+                        found += lines.equal_to(name)
         for text in self._texts:
-            yield from text.among(crowd.whole)
+            found += text.among(crowd.whole)
         for named in self._named:
-            yield from named.among(crowd, context, unjudged=not self.allow)
+            found += named.among(crowd, context, unjudged=not self.allow)
+        return found
 
     def conditions_hold(self, context: Context) -> bool:
         """True when every condition holds; one that cannot be judged holds for a denial only."""

@@ -114,10 +114,20 @@ def fill_database(instance: Instance) -> None:
         (Group(instance=instance, group_id=n, physical_name=n, owner=tenant, shared=True) for n in group_names()),
         batch_size=BATCH,
     )
-    other = Tenant.objects.create(uid="1000000000000001", name="receiver", organization=tenant.organization)
+    other, _ = Tenant.objects.get_or_create(
+        uid="1000000000000001", name="receiver", defaults={"organization": tenant.organization}
+    )
     Grant.objects.bulk_create(
         (Grant(topic=topic, tenant=other, relation=Relation.PUBLISH_SUBSCRIBE) for topic in topics), batch_size=BATCH
     )
+
+
+def on_another(instance: Instance, cluster: Cluster) -> Instance:
+    """An instance without namespace of the same account on another cluster."""
+    return Instance.objects.create(
+        instance_id=f"MQ_INST_{instance.tenant.uid}_B1{cluster.pk:06}", tenant=instance.tenant, cluster=cluster,
+        region=instance.region, name=cluster.name, independent_naming=False,
+    )  # fmt: skip
 
 
 def make_member(tenant: Tenant) -> User:

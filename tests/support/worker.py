@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from django.db import connection
+
+from tests.support.broker import BrokerProcess
 from tests.support.product import ROOT
 
 
@@ -48,3 +51,26 @@ class WorkerProcess:
 
 
 _CELERY = (sys.executable, "-m", "celery", "-A", "console.celery", "--quiet")
+
+
+def worker_on(broker: BrokerProcess, threads: int = 2) -> WorkerProcess:
+    """A worker of the database and the Redis of a test, with its broker."""
+    return WorkerProcess(
+        {
+            "DATABASE_URL": _database(),
+            "REDIS_URL": broker.redis_url,
+            "GANTRY_NAMESRV": broker.namesrv,
+            "GANTRY_EMBEDDED_BROKER": "true",
+            "GANTRY_MASTER_KEY": broker.master_key,
+            "GANTRY_BROKER_ACCESS_KEY_ID": broker.access_key_id,
+            "GANTRY_BROKER_ACCESS_KEY_SECRET": broker.access_key_secret,
+        },
+        threads,
+    )
+
+
+def _database() -> str:
+    told = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{told['NAME']}"
+    return "postgresql://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**told)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
-from django.db import connection
+from django.core.cache import cache
 from django.utils import timezone
 
 from console.adoption import services
@@ -15,10 +18,11 @@ from console.topics.models import Topic
 from tests.support.broker import BrokerProcess, eventually
 from tests.support.cast import Cast, make_instance, on_broker
 from tests.support.many_names import create_topics
-from tests.support.worker import WorkerProcess
+from tests.support.worker import worker_on
 
 NAMES = 4_000
 WORK, SWEEP = "console.adoption.tasks.work", "console.adoption.tasks.sweep"
+RULES = "console.adoption.tasks.rules"
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
@@ -28,7 +32,7 @@ def test_a_run_goes_on_after_its_worker_was_killed_and_takes_each_name_once(cast
     before = on_broker(cast.cluster)
     names = [one for one in unowned(cast.cluster) if one.name.startswith("kill-")]
     run = services.adopt(actor=cast.actor("petra"), instance=bare, names=names)
-    first = _worker(broker)
+    first = worker_on(broker)
     try:
         first.send(WORK, run.pk)
         eventually(bare.topics.exists, seconds=120, pause=0.01)
@@ -39,7 +43,7 @@ def test_a_run_goes_on_after_its_worker_was_killed_and_takes_each_name_once(cast
     assert run.names.filter(state=State.DONE).count() == half
     # Its lease ends by itself; here at once.
     Run.objects.filter(pk=run.pk).update(leased_until=timezone.now())
-    second = _worker(broker)
+    second = worker_on(broker)
     try:
         second.send(SWEEP)
         eventually(lambda: Run.objects.get(pk=run.pk).ended_at, seconds=120)
@@ -50,22 +54,26 @@ def test_a_run_goes_on_after_its_worker_was_killed_and_takes_each_name_once(cast
     assert Entry.objects.filter(action="adoption.run.adopt_end").count() == 1
 
 
-def _worker(broker: BrokerProcess) -> WorkerProcess:
-    return WorkerProcess(
-        {
-            "DATABASE_URL": _database(),
-            "REDIS_URL": broker.redis_url,
-            "GANTRY_NAMESRV": broker.namesrv,
-            "GANTRY_EMBEDDED_BROKER": "true",
-            "GANTRY_MASTER_KEY": broker.master_key,
-            "GANTRY_BROKER_ACCESS_KEY_ID": broker.access_key_id,
-            "GANTRY_BROKER_ACCESS_KEY_SECRET": broker.access_key_secret,
-        }
-    )
+def test_rules_are_applied_though_the_worker_that_began_was_killed(cast: Cast, broker: BrokerProcess) -> None:
+    """It stood before a broker that did not answer: nobody waits for it longer than its lease."""
+    bare = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    clients.admin(cast.cluster).topics.create("ruled")
+    services.create_rule(actor=cast.actor("petra"), instance=bare, include="ruled")
+    first = worker_on(broker)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        first.send(RULES)
+        eventually(lambda: cache.get(f"adoption:rules:{cast.cluster.pk}"), seconds=120, pause=0.01)
+    finally:
+        first.kill()
+        os.kill(broker.pid, signal.SIGCONT)
+    second = worker_on(broker)
 
+    def is_applied() -> bool:
+        second.send(RULES)
+        return bare.topics.exists()
 
-def _database() -> str:
-    told = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{told['NAME']}"
-    return "postgresql://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**told)
+    try:
+        eventually(is_applied, seconds=120)
+    finally:
+        second.kill()

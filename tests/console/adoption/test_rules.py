@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.adoption import rules, services, worker
+from console.accounts.crypto import encrypt
+from console.adoption import rules, services, tasks, worker
 from console.adoption.models import Kind
 from console.adoption.patterns import checked, closeness, matcher
 from console.instances import broker as clients
+from console.instances.models import Cluster
 from console.topics.models import Topic
 from console.web.errors import Refused
+from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_instance
 
 
@@ -52,6 +55,21 @@ def test_a_closer_rule_takes_a_name_before_a_wider_one_and_what_comes_later_too(
     admin.topics.create("rule-later")
     assert rules.apply(cast.cluster) == 1 and ours.topics.filter(name="rule-later").exists()
     assert rules.apply(cast.cluster) == 0
+
+
+def test_rules_of_a_cluster_that_was_away_are_applied_as_soon_as_it_answers(cast: Cast, broker: BrokerProcess) -> None:
+    clients.admin(cast.cluster).topics.create("late-orders")
+    late = Cluster.objects.create(
+        name="late", region=cast.cluster.region, namesrv="127.0.0.1:9", access_key_id=broker.access_key_id,
+        secret_encrypted=encrypt(broker.access_key_secret),
+    )  # fmt: skip
+    ours = make_instance(cast.alice, late, name="late", independent_naming=False)
+    services.create_rule(actor=cast.actor("petra"), instance=ours, include="late-*")
+    tasks.rules()
+    assert not ours.topics.exists()
+    Cluster.objects.filter(pk=late.pk).update(namesrv=broker.namesrv)
+    tasks.rules()
+    assert ours.topics.get().name == "late-orders"
 
 
 def test_no_rule_takes_what_was_forgotten(cast: Cast) -> None:
