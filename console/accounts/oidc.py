@@ -103,7 +103,7 @@ def _fetch(url: str, what: str, headers: dict[str, str] | None = None) -> dict[s
         response.raise_for_status()
         answer = response.json()
     except Unreachable as error:
-        raise SignInError(str(error)) from error
+        raise SignInError(*error.args) from error
     except RequestException as error:
         # One sentence for every cause: it must not tell what answers at an address inside the network.
         message = _("The provider does not return its %(what)s.") % {"what": what}

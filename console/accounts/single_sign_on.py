@@ -152,7 +152,7 @@ def answer(request: HttpRequest, account: str) -> HttpResponse:
     try:
         response: HttpResponse = view(request)
     except oidc.SignInError as error:
-        return refused(request, row, str(error))
+        return refused(request, row, error.args[0])  # str() of it would lose its English
     return response
 
 

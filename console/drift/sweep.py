@@ -12,9 +12,8 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from django.conf import settings
 from django.core.cache import cache
-from django.utils import timezone, translation
+from django.utils import timezone
 
 from brokercore.client.errors import ClientError
 from console.accounts.models import Tenant
@@ -37,6 +36,7 @@ from console.topics.as_is import (
 )
 from console.topics.models import DeliveryOrder, Group, OrderType, Topic
 from console.topics.services import MESSAGE_TYPES
+from console.web import languages
 
 Kept = str
 """A difference as it is kept: see `kept_of`. Thousands of texts are read in a moment; objects are not."""
@@ -58,7 +58,7 @@ def sweep(cluster: Cluster) -> None:
     by_account: dict[int, list[Kept]] = {}
     outage = ""
     try:
-        with translation.override(settings.LANGUAGE_CODE):
+        with languages.kept():
             found = _differences(cluster)
         for one in sorted(found, key=lambda difference: difference.physical_name):
             by_account.setdefault(one.tenant_id, []).append(kept_of(one))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
+from console.web import languages
+
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
     """A rule was broken by the caller's input.
 
-    `symbol` is the management API's error symbol (docs/use/management-api.md), `message` one clear sentence,
-    `field` the name of the service's argument that is wrong, or empty.
+    `symbol` is the management API's error symbol (docs/use/management-api.md), `message` one clear sentence in the
+    visitor's language, which is `kept` in English, `field` the name of the service's argument that is wrong, or empty.
     """
 
     def __init__(self, symbol: str, message: str, field: str = "") -> None:
+        self.kept = languages.english(message)
         # A text that is translated when it is shown would be another one for who reads it later.
         message = str(message)
         super().__init__(message)

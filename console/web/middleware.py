@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from analytics.errors import LakeUnavailable
 from brokercore.client.errors import BrokerError, ClientError
 from brokercore.smq.client import QueueServiceUnavailable
-from console.web import full_disk, text, zone
+from console.web import full_disk, languages, text, zone
 from console.web.errors import Refused
 from console.web.languages import gettext_lazy
 from console.web.logs import request_id
@@ -190,7 +190,7 @@ class OutageMiddleware:
             status, title, reason = 409, _("The change was not made"), exception.message
         else:
             return None
-        log.warning("%s: %s", title, exception)
+        log.warning("%s: %s", languages.english(title), languages.english(exception))
         htmx = getattr(request, "htmx", None)
         template = "includes/outage.html" if htmx and not htmx.boosted else "outage.html"
         return render(request, template, {"title": title, "reason": reason}, status=status)

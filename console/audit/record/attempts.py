@@ -20,6 +20,7 @@ from console.audit import record
 from console.audit.record import Author
 from console.audit.record import journal as journals
 from console.audit.record.journal import Journal
+from console.web import languages
 from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -68,10 +69,10 @@ def _outcome(journal: Journal, status: int, reason: str) -> tuple[str, dict[str,
     if error is None and journal.refusals:
         error = journal.refusals[-1]
     if isinstance(error, Refused):
-        return "refused", {"reason": error.message, "symbol": error.symbol}
-    text = reason or str(getattr(error, "user_message", "") or "")
+        return "refused", {"reason": error.kept, "symbol": error.symbol}
+    text = reason or languages.english(getattr(error, "user_message", "") or "")
     if isinstance(error, PermissionDenied | Http404) or (error is None and _ERROR <= status < _OUTAGE):
-        return "refused", {"reason": text or str(error or "") or f"answered {status}"}
+        return "refused", {"reason": text or languages.english(error or "") or f"answered {status}"}
     # Other exceptions may carry anything in their text, a secret too; their kind is enough, the log has the rest.
     return "failed", {"reason": text or (type(error).__name__ if error else f"answered {status}")}
 

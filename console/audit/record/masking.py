@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.functional import Promise
+
+from console.web.languages import english
+
 _SECRET_WORDS = ("secret", "password", "passwd", "token", "apikey", "privatekey", "credential")
 
 
 def masked(detail: dict[str, Any]) -> dict[str, Any]:
-    """The one place that masks secrets: a copy with `***` for every value whose key names one, at any depth."""
+    """The one place that masks secrets: a copy with `***` for every value whose key names one, at any depth.
+
+    Texts are in English, whatever the language of who caused them.
+    """
     return {key: "***" if _is_secret(key) else _masked_value(value) for key, value in detail.items()}
 
 
@@ -17,7 +24,7 @@ def _masked_value(value: Any) -> Any:
         return masked(value)
     if isinstance(value, list | tuple):
         return [_masked_value(v) for v in value]
-    return value
+    return english(value) if isinstance(value, str | Promise) else value
 
 
 def _is_secret(key: object) -> bool:

@@ -36,6 +36,14 @@ def test_a_wrong_password_is_refused_and_on_record(cast: Cast) -> None:
     assert (entry.actor, entry.result) == ("bob@acme", "refused")
 
 
+def test_the_trail_is_in_english_whatever_the_visitor_reads(cast: Cast) -> None:
+    client = Client(headers={"accept-language": "zh-TW"})
+    for _ in range(6):
+        _sign_in(client, "bob@acme", "wrong")
+    kept = {entry.detail["reason"] for entry in Entry.objects.filter(action="accounts.session.sign_in")}
+    assert kept == {"wrong name or password", "locked after too many wrong passwords"}
+
+
 def test_five_wrong_passwords_lock_the_name_out_even_for_the_right_one(cast: Cast) -> None:
     client = Client()
     for _ in range(5):

@@ -144,6 +144,21 @@ def test_an_unknown_user_is_refused_and_on_record(provider: Provider) -> None:
     assert (entry.result, entry.tenant and entry.tenant.name) == ("refused", "acme")
 
 
+@pytest.mark.parametrize("name", ["nobody", "no body"])
+def test_a_refusal_is_told_in_the_visitors_language_and_kept_in_english(provider: Provider, name: str) -> None:
+    provider.person("8", preferred_username=name)
+    client = Client(headers={"accept-language": "zh-CN"})
+    answer = client.get(back(provider.agree(begin(client), "8")))
+    assert 'lang="zh-hans"' in answer.content.decode()
+    (entry,) = Entry.objects.filter(action="accounts.session.sign_in")
+    kept = {
+        "nobody": "There is no user nobody@acme.",
+        "no body": "The provider's claim preferred_username is not a user name.",
+    }
+    assert entry.detail["reason"] == kept[name]
+    assert kept[name] not in answer.content.decode()
+
+
 def test_an_unknown_user_becomes_a_user_without_policies_when_the_account_wants_that(
     provider: Provider, cast: Cast
 ) -> None:
