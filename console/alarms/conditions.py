@@ -9,18 +9,20 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.urls import reverse
 
 from console.adoption.patterns import matcher
+from console.alarms import sentences
 from console.alarms.models import Condition, Rule
 from console.alarms.readings import Named, Readings, Unknown, letters_of
+from console.alarms.sentences import MOST_SAID, Facts
 from console.pipelines import models as pipelines
 from console.sql.models import QueryTask, TaskStatus
 from console.topics.models import Group
 from console.tracking.models import State as TrackingState
 from console.tracking.models import TrackingTask
-from console.web.words import counted
 
 #: Of one rule so many things have an alarm at once, those that are worst off.
 MOST = 50
@@ -28,12 +30,18 @@ MOST = 50
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing of which a condition holds: which, in a sentence, how much, and where it is looked into."""
+    """One thing of which a condition holds: which, what is said of it, how much, and where it is looked into."""
 
+    kind: Condition
     subject: str
-    sentence: str
+    facts: Facts
     value: float | None
     path: str
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it, in the current language."""
+        return sentences.sentence(self.kind, self.facts)
 
 
 def findings(rule: Rule, readings: Readings) -> list[Finding]:
@@ -49,16 +57,17 @@ def _backlog(rule: Rule, readings: Readings) -> Iterator[Finding]:
         for name, physical in _fitting(rule, named):
             behind = backlog.get(physical, 0)
             if behind and behind >= rule.threshold:
-                yield _of_group(named, name, f"{name} has a backlog of {counted(behind, 'message')}", behind)
+                yield _of_group(rule, named, name, behind, number=behind)
 
 
 def _delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for named in readings.of_groups(rule):
         backlog = readings.rates(named.instance).backlog
         behind = {name: number for name, physical in _fitting(rule, named) if (number := backlog.get(physical, 0))}
-        for name, delay in readings.delays_s(named, behind).items():
-            if delay >= rule.threshold:
-                yield _of_group(named, name, f"{name} is {_time(delay)} behind", delay)
+        for name, delay in readings.delays(named, behind).items():
+            if delay.seconds >= rule.threshold:
+                told = {"is_least": True} if delay.is_least else {}
+                yield _of_group(rule, named, name, delay.seconds, seconds=delay.seconds, **told)
 
 
 def _stalled(rule: Rule, readings: Readings) -> Iterator[Finding]:
@@ -67,8 +76,7 @@ def _stalled(rule: Rule, readings: Readings) -> Iterator[Finding]:
         for name, physical in _fitting(rule, named):
             behind = told.backlog.get(physical, 0)
             if behind and told.out_tps.get(physical) == 0:
-                sentence = f"{name} consumes nothing, and {counted(behind, 'message')} {_wait(behind)}"
-                yield _of_group(named, name, sentence, behind)
+                yield _of_group(rule, named, name, behind, number=behind)
 
 
 def _offline(rule: Rule, readings: Readings) -> Iterator[Finding]:
@@ -79,9 +87,7 @@ def _offline(rule: Rule, readings: Readings) -> Iterator[Finding]:
                    if not told.out_tps.get(physical)}  # fmt: skip
         for name, group in _groups(named, resting):
             if not readings.is_online(group):
-                behind = resting[name]
-                waits = f", and {counted(behind, 'message')} {_wait(behind)}" if behind else ""
-                yield _of_group(named, name, f"{name} is offline{waits}", behind)
+                yield _of_group(rule, named, name, resting[name], number=resting[name])
 
 
 def _dead_letters(rule: Rule, readings: Readings) -> Iterator[Finding]:
@@ -93,22 +99,21 @@ def _dead_letters(rule: Rule, readings: Readings) -> Iterator[Finding]:
         for name, topic in there.items():
             number = came[topic]
             if number and number >= rule.threshold:
-                sentence = f"{counted(number, 'dead letter')} of {name} within {_minutes(rule.minutes)}"
                 path = reverse("messaging.dead_letters", args=[named.instance.instance_id, name])
-                yield Finding(_subject("group", named, name), _in(sentence, named), number, path)
+                facts = {"name": name, "instance": named.instance.name, "number": number, "minutes": rule.minutes}
+                yield Finding(rule.watched, _subject("group", named, name), facts, number, path)
 
 
 def _above(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for named, name, rate in _rates(rule, readings):
         if rate >= rule.threshold:
-            yield _of_topic(named, name, f"{name} receives {rate:,.4g} messages/s", rate)
+            yield _of_topic(rule, named, name, rate)
 
 
 def _below(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for named, name, rate in _rates(rule, readings):
         if rate <= rule.threshold:
-            says = f"{rate:,.4g} messages/s" if rate else "no messages"
-            yield _of_topic(named, name, f"{name} receives {says}", rate)
+            yield _of_topic(rule, named, name, rate)
 
 
 def _rates(rule: Rule, readings: Readings) -> Iterator[tuple[Named, str, float]]:
@@ -127,70 +132,60 @@ def _storage(rule: Rule, readings: Readings) -> Iterator[Finding]:
             raise Unknown
         for one in health.brokers:
             if not one.absence and one.percent >= rule.threshold:
-                sentence = f"Broker {one.name} of {health.cluster.name} is {one.percent} % full"
-                yield Finding(f"broker:{health.cluster.name}:{one.name}", sentence, one.percent, _storage_page())
+                yield _of_broker(rule, health.cluster.name, one.name, one.percent, percent=one.percent)
 
 
 def _away(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for health in readings.healths(rule.tenant):
         name = health.cluster.name
         if health.outage:
-            yield Finding(f"cluster:{name}", f"Cluster {name} does not answer", None, _storage_page())
+            yield Finding(rule.watched, f"cluster:{name}", {"cluster": name}, None, _storage_page())
         for one in health.brokers:
             if one.absence:
-                sentence = f"Broker {one.name} of {name} does not answer"
-                yield Finding(f"broker:{name}:{one.name}", sentence, None, _storage_page())
+                yield _of_broker(rule, name, one.name, None)
 
 
 def _throttled(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for instance, number in readings.held_back(rule).items():
         if number and number >= rule.threshold:
-            sentence = (
-                f"Clients of the instance {instance.name} were held back {_plain(number, 'time')} within "
-                f"{_minutes(rule.minutes)}: they send or receive more than it may"
-            )
             path = reverse("instances.detail", args=[instance.instance_id])
-            yield Finding(f"instance:{instance.instance_id}", sentence, number, path)
+            facts = {"name": instance.name, "number": number, "minutes": rule.minutes}
+            yield Finding(rule.watched, f"instance:{instance.instance_id}", facts, number, path)
 
 
 def _refused(rule: Rule, readings: Readings) -> Iterator[Finding]:
     reasons = {reason: number for reason, number in readings.refused(rule).items() if number}
     number = sum(reasons.values())
     if number and number >= rule.threshold:
-        told = ", ".join(reason.replace("_", " ") for reason in sorted(reasons, key=lambda one: -reasons[one]))
-        sentence = (
-            f"{_plain(number, 'request')} of {rule.tenant.name} {_was(number)} refused for its limits within "
-            f"{_minutes(rule.minutes)}: {told}"
-        )
-        yield Finding("account", sentence, number, _limits_page())
+        most_first = sorted(reasons, key=lambda one: -reasons[one])
+        facts = {"account": rule.tenant.name, "number": number, "minutes": rule.minutes, "reasons": most_first}
+        yield Finding(rule.watched, "account", facts, number, _limits_page())
 
 
 def _room(rule: Rule, readings: Readings) -> Iterator[Finding]:
     percent = readings.stored_percent(rule.tenant)
     if percent is not None and percent >= rule.threshold:
-        sentence = f"{rule.tenant.name} stores {percent:.0f} % of the bytes that it may at the brokers"
-        yield Finding("account", sentence, round(percent, 1), _limits_page())
+        facts = {"account": rule.tenant.name, "percent": percent}
+        yield Finding(rule.watched, "account", facts, round(percent, 1), _limits_page())
 
 
 def _pipeline(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for one in _pipelines(rule, readings):
         if one.state == pipelines.State.FAILED:
-            reason = f": {one.reason}" if one.reason else ""
-            yield _of_pipeline(one, f"{_called(one)} has failed{reason}", None)
+            yield _of_pipeline(rule, one, None, reason=one.reason[:MOST_SAID])
 
 
 def _stopped(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for one in _pipelines(rule, readings):
         if one.state not in pipelines.BUSY and one.state != pipelines.State.DRAFT:
-            state = pipelines.State(one.state).label.lower()
-            yield _of_pipeline(one, f"{_called(one)} does not run: it is {state}", None)
+            yield _of_pipeline(rule, one, None, state=one.state)
 
 
 def _pipeline_delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for one in _pipelines(rule, readings):
         delay = readings.pipeline_delay_ms(one) if one.state == pipelines.State.RUNNING else None
         if delay is not None and delay >= rule.threshold * 1000:
-            yield _of_pipeline(one, f"{_called(one)} is {_long(delay / 1000)} behind", delay / 1000)
+            yield _of_pipeline(rule, one, delay / 1000, seconds=delay / 1000)
 
 
 def _pipelines(rule: Rule, readings: Readings) -> Iterator[pipelines.Pipeline]:
@@ -198,21 +193,17 @@ def _pipelines(rule: Rule, readings: Readings) -> Iterator[pipelines.Pipeline]:
     return (one for one in readings.pipelines(rule) if fits(one.name))
 
 
-def _called(one: pipelines.Pipeline) -> str:
-    return f"SQL job {one.name}" if one.kind == pipelines.Kind.JOB else f"Inflow task {one.name}"
-
-
-def _of_pipeline(one: pipelines.Pipeline, sentence: str, value: float | None) -> Finding:
+def _of_pipeline(rule: Rule, one: pipelines.Pipeline, value: float | None, **facts: Any) -> Finding:
     page = "jobs.detail" if one.kind == pipelines.Kind.JOB else "inflow.detail"
-    return Finding(f"{one.kind}:{one.name}", sentence, value, reverse(page, args=[one.name]))
+    told = {"name": one.name, "kind": one.kind} | facts
+    return Finding(rule.watched, f"{one.kind}:{one.name}", told, value, reverse(page, args=[one.name]))
 
 
 def _tracking(rule: Rule, _: Readings) -> Iterator[Finding]:
     fits = matcher(rule.names)
     for one in TrackingTask.objects.filter(tenant=rule.tenant, state=TrackingState.FAILED).order_by("name"):
         if fits(one.name):
-            sentence = f"Changes of the database of {one.name} are not read: {one.sentence}"
-            yield Finding(f"tracking:{one.task_id}", sentence, None, reverse("tracking.detail", args=[one.task_id]))
+            yield _of_tracking(rule, one, None, reason=one.sentence[:MOST_SAID])
 
 
 def _tracking_delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
@@ -221,9 +212,12 @@ def _tracking_delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
     for one in rows.order_by("name"):
         delay = _lag_s(one, readings.now_ms)
         if fits(one.name) and delay and delay >= rule.threshold:
-            sentence = f"Changes of the database of {one.name} are kept {_long(delay)} late"
-            page = reverse("tracking.detail", args=[one.task_id])
-            yield Finding(f"tracking:{one.task_id}", sentence, delay, page)
+            yield _of_tracking(rule, one, delay, seconds=delay)
+
+
+def _of_tracking(rule: Rule, one: TrackingTask, value: float | None, **facts: Any) -> Finding:
+    page = reverse("tracking.detail", args=[one.task_id])
+    return Finding(rule.watched, f"tracking:{one.task_id}", {"name": one.name} | facts, value, page)
 
 
 def _lag_s(task: TrackingTask, now_ms: int) -> float:
@@ -238,8 +232,8 @@ def _statements(rule: Rule, readings: Readings) -> Iterator[Finding]:
     since = datetime.fromtimestamp(readings.now_ms / 1000, UTC) - timedelta(minutes=max(1, rule.minutes))
     failed = QueryTask.objects.filter(tenant=rule.tenant, status=TaskStatus.FAILURE, update_time__gt=since).count()
     if failed and failed >= rule.threshold:
-        sentence = f"{counted(failed, 'SQL statement')} failed within {_minutes(rule.minutes)}"
-        yield Finding("sql", sentence, failed, f"{reverse('sql.tasks')}?status={TaskStatus.FAILURE}")
+        page = f"{reverse('sql.tasks')}?status={TaskStatus.FAILURE}"
+        yield Finding(rule.watched, "sql", {"number": failed, "minutes": rule.minutes}, failed, page)
 
 
 def _fitting(rule: Rule, named: Named) -> Iterator[tuple[str, str]]:
@@ -263,22 +257,25 @@ def _groups(named: Named, wanted: dict[str, int]) -> Iterator[tuple[str, Group]]
         yield group.group_id, group
 
 
-def _of_group(named: Named, name: str, sentence: str, value: float) -> Finding:
+def _of_group(rule: Rule, named: Named, name: str, value: float, **facts: Any) -> Finding:
     path = reverse("messaging.status", args=[named.instance.instance_id, name])
-    return Finding(_subject("group", named, name), _in(sentence, named), value, path)
+    told = {"name": name, "instance": named.instance.name} | facts
+    return Finding(rule.watched, _subject("group", named, name), told, value, path)
 
 
-def _of_topic(named: Named, name: str, sentence: str, value: float) -> Finding:
+def _of_topic(rule: Rule, named: Named, name: str, rate: float) -> Finding:
     path = reverse("metrics.topic", args=[named.instance.instance_id, name])
-    return Finding(_subject("topic", named, name), _in(sentence, named), value, path)
+    facts = {"name": name, "instance": named.instance.name, "rate": rate}
+    return Finding(rule.watched, _subject("topic", named, name), facts, rate, path)
+
+
+def _of_broker(rule: Rule, cluster: str, name: str, value: float | None, **facts: Any) -> Finding:
+    told = {"cluster": cluster, "broker": name} | facts
+    return Finding(rule.watched, f"broker:{cluster}:{name}", told, value, _storage_page())
 
 
 def _subject(kind: str, named: Named, name: str) -> str:
     return f"{kind}:{named.instance.instance_id}:{name}"
-
-
-def _in(sentence: str, named: Named) -> str:
-    return f"{sentence} (instance {named.instance.name})"
 
 
 def _storage_page() -> str:
@@ -287,35 +284,6 @@ def _storage_page() -> str:
 
 def _limits_page() -> str:
     return reverse("instances.overview") + "#limits"
-
-
-def _wait(number: int) -> str:
-    return "waits" if number == 1 else "wait"
-
-
-def _plain(number: int, what: str) -> str:
-    """In English, as all sentences that are kept."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _was(number: int) -> str:
-    return "was" if number == 1 else "were"
-
-
-def _minutes(minutes: int) -> str:
-    return "a minute" if minutes <= 1 else f"{minutes} minutes"
-
-
-def _time(seconds: float) -> str:
-    """Of a group, whose delay is known that far."""
-    return _long(seconds) if seconds < 70 * 60 else "70 minutes or more"
-
-
-def _long(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} hours"
 
 
 _JUDGES: dict[Condition, Callable[[Rule, Readings], Iterator[Finding]]] = {

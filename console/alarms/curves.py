@@ -26,7 +26,7 @@ from console.alarms.readings import LIMITS, counter_of_account, counter_of_insta
 from console.instances.models import Cluster, Instance
 from console.metrics.curves import Series, count
 from console.metrics.flow import Asked, group_flow
-from console.metrics.queries import age_s, group_hours, rates, topics_by_group
+from console.metrics.queries import age_s, counted_since_ms, group_hours, rates, topics_by_group
 from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
 from console.pipelines import samples
 from console.pipelines.models import Kind, Pipeline
@@ -192,17 +192,20 @@ def _delays(wanted: _Range) -> Iterator[Line]:
     for group, behind in _furthest(wanted):
         cluster, name = group.instance.cluster, group.physical_name
         series = [f"in:{topic}" for topic in topics_by_group(cluster, [name])[name]]
-        begin_ms = wanted.end_ms - HOT_WINDOW_MS
+        begin_ms = counted_since_ms(cluster, wanted.end_ms)
+        # Of what is older than all that was counted it is not known by how much, but for what is an hour old.
+        older = HOT_WINDOW_MS / 1000 if begin_ms <= wanted.end_ms - HOT_WINDOW_MS else None
         came = [one for of in Store(cluster.name).hot(series, begin_ms, wanted.end_ms) for one in of]
         came.sort(key=lambda one: -one.at_ms)
         points = _stepped(wanted, group_hours(cluster, {name: behind})[name].backlog)
-        yield Line(group.group_id, [(at_ms, _age(came, waiting, at_ms)) for at_ms, waiting in points])
+        yield Line(group.group_id, [(at_ms, _age(came, waiting, at_ms, older)) for at_ms, waiting in points])
 
 
-def _age(came: Sequence[HotSample], waiting: float | None, at_ms: int) -> float | None:
+def _age(came: Sequence[HotSample], waiting: float | None, at_ms: int, older: float | None) -> float | None:
     if not waiting:
         return waiting
-    return age_s([one for one in came if one.at_ms <= at_ms], int(waiting), at_ms)
+    age = age_s([one for one in came if one.at_ms <= at_ms], int(waiting), at_ms)
+    return older if age is None else age
 
 
 def _stepped(wanted: _Range, values: Sequence[float | None]) -> Points:

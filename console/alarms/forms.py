@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from django import forms
+from django.conf import settings
 from django.db.models import QuerySet
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
@@ -205,6 +207,12 @@ class RecipientForm(forms.Form):
             "encrypted; of a URL the host only is shown again."
         ),
     )
+    language = forms.ChoiceField(
+        label=gettext_lazy("Language"),
+        choices=settings.LANGUAGES,
+        required=False,
+        help_text=gettext_lazy("Of mail and of what is said in a chat; programs are told in English."),
+    )
     secret = forms.CharField(
         label=gettext_lazy("Secret"),
         required=False,
@@ -224,9 +232,10 @@ class RecipientForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, *, actor: Actor, recipient: Recipient | None = None) -> None:
-        initial = None
+        initial = {"language": translation.get_language()}  # most are told what whoever makes them would read
         if recipient is not None:
-            initial = {name: getattr(recipient, name) for name in ("name", "kind", "instance", "topic", "queue")}
+            names = ("name", "kind", "instance", "topic", "queue", "language")
+            initial = {name: getattr(recipient, name) for name in names}
             if recipient.kind == RecipientKind.MAIL:
                 initial["address"] = recipient.shown
         super().__init__(data, initial=initial)
@@ -248,4 +257,5 @@ class RecipientForm(forms.Form):
             instance=said["instance"],
             topic=said["topic"],
             queue=said["queue"],
+            language=said["language"],
         )

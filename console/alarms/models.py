@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from console.accounts.models import Tenant
+from console.alarms import sentences
 from console.instances.models import Instance
 from console.web.languages import gettext_lazy
 
@@ -105,6 +107,11 @@ class RecipientKind(models.TextChoices):
     TOPIC = "topic", gettext_lazy("Topic")
     QUEUE = "queue", gettext_lazy("Queue")
 
+    @property
+    def is_of_people(self) -> bool:
+        """Whether people read what arrives; else programs do."""
+        return self not in (RecipientKind.WEBHOOK, RecipientKind.TOPIC, RecipientKind.QUEUE)
+
 
 class Recipient(models.Model):
     """Who is told. Addresses of webhooks are secrets themselves, so all are encrypted."""
@@ -115,6 +122,7 @@ class Recipient(models.Model):
     address_encrypted = models.TextField(blank=True, help_text="addresses of mail, or a URL")
     secret_encrypted = models.TextField(blank=True, help_text="what signs requests to a webhook")
     shown = models.CharField(max_length=512, help_text="what pages tell of the address")
+    language = models.CharField(max_length=16, default="en", help_text="in which people are told; programs: English")
     instance = models.ForeignKey(Instance, null=True, on_delete=models.CASCADE, related_name="+")
     topic = models.CharField(max_length=255, blank=True)
     queue = models.CharField(max_length=255, blank=True)
@@ -123,6 +131,12 @@ class Recipient(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="alarm_recipient_name_once")]
+
+    @property
+    def language_word(self) -> str:
+        """Its language in that language, where people read what arrives and it is not the usual one."""
+        is_usual = self.language == settings.LANGUAGE_CODE or not RecipientKind(self.kind).is_of_people
+        return "" if is_usual else dict(settings.LANGUAGES).get(self.language, self.language)
 
     def __str__(self) -> str:
         return self.name
@@ -181,7 +195,8 @@ class Alarm(models.Model):
     condition = models.CharField(max_length=24, choices=Condition.choices)
     severity = models.CharField(max_length=8, choices=Severity.choices)
     subject = models.CharField(max_length=320, help_text="of what, the same for the same thing")
-    sentence = models.CharField(max_length=512)
+    sentence = models.CharField(max_length=512, help_text="in English, as machines are told and searches find it")
+    facts = models.JSONField(default=dict, help_text="what is needed to say it in any language")
     value = models.FloatField(null=True)
     path = models.CharField(max_length=512, blank=True, help_text="of the page on which it is looked into")
     began_at = models.DateTimeField()
@@ -202,6 +217,11 @@ class Alarm(models.Model):
             models.Index(fields=["tenant", "ended_at", "-began_at"], name="alarm_history"),
             models.Index(fields=["ended_at"], name="alarm_ended"),
         ]
+
+    @property
+    def told(self) -> str:
+        """What it says, in the reader's language."""
+        return sentences.sentence(self.condition, self.facts, self.sentence)
 
     @property
     def word(self) -> str:

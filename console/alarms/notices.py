@@ -7,31 +7,36 @@ from typing import Any
 
 from django.conf import settings
 
-from console.alarms.models import Alarm, Recipient, Rule
+from console.alarms import sentences
+from console.alarms.models import Alarm, Recipient, RecipientKind, Rule
 from console.outbox import services as outbox
 from console.outbox.models import ALARM
+from console.web import languages
 
 FIRED, REPEATED, ENDED, TEST = "fired", "repeated", "ended", "test"
 
 
 def enqueue(rule: Rule, alarm: Alarm, event: str) -> None:
     """Add a notice for each recipient of the rule to the current transaction."""
-    body = json.dumps(told(rule, alarm, event), ensure_ascii=False)
+    content = told(rule, alarm, event)
     number = f"-{alarm.repeats}" if event == REPEATED else ""
     for recipient in rule.recipients.all():
-        _add(recipient, f"alarm-{alarm.pk}-{event}{number}", body)
+        _add(recipient, f"alarm-{alarm.pk}-{event}{number}", content, {"facts": alarm.facts, "zone": rule.zone})
 
 
 def enqueue_test(recipient: Recipient, account: str) -> None:
     """Add a notice that says that it is a test to the current transaction."""
+    facts = {"recipient": recipient.name, "account": account}
+    with languages.kept():
+        said = sentences.sentence(TEST, facts)
     content = {
         "event": TEST,
         "account": account,
-        "sentence": f"This is a test of {recipient.name}: alarms of {account} arrive here",
+        "sentence": said,
         "severity": "note",
         "page": _url("/alarms/recipients/"),
     }
-    _add(recipient, f"alarm-test-{recipient.pk}", json.dumps(content, ensure_ascii=False))
+    _add(recipient, f"alarm-test-{recipient.pk}", content, {"facts": facts})
 
 
 def told(rule: Rule, alarm: Alarm, event: str) -> dict[str, Any]:
@@ -55,7 +60,10 @@ def told(rule: Rule, alarm: Alarm, event: str) -> dict[str, Any]:
     }
 
 
-def _add(recipient: Recipient, key: str, body: str) -> None:
+def _add(recipient: Recipient, key: str, content: dict[str, Any], for_people: dict[str, Any]) -> None:
+    """`for_people` is what `sending` needs to say it in the recipient's language; programs do not get it."""
+    if RecipientKind(recipient.kind).is_of_people:
+        content = content | for_people
     outbox.enqueue(
         tenant=recipient.tenant,
         notify_by=ALARM,
@@ -63,7 +71,7 @@ def _add(recipient: Recipient, key: str, body: str) -> None:
         queue=str(recipient.pk),
         key=key[:64],
         tag="alarm",
-        body=body,
+        body=json.dumps(content, ensure_ascii=False),
     )
 
 

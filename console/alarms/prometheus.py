@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from django.conf import settings
 from django.urls import reverse
-from django.utils import translation
 
 from console.accounts.models import Tenant
 from console.alarms import queries
 from console.alarms.models import Condition, Rule
+from console.web import languages
 
 FIRING, AGE = "gantry_alarms_firing", "gantry_alarm_round_age_seconds"
 #: A round is every 15 s; one that is so late, seconds, is none.
@@ -26,7 +26,7 @@ def rules_file(tenant: Tenant) -> str:
 
     In English, as all that machines are told.
     """
-    with translation.override(settings.LANGUAGE_CODE):
+    with languages.kept():
         return "\n".join(_lines(tenant)) + "\n"
 
 

@@ -19,7 +19,7 @@ from console.cluster import brokers
 from console.cluster.brokers import Health
 from console.instances.models import Cluster, Instance
 from console.messaging.status import clients_of
-from console.metrics.queries import delays_s, messages_within, rates
+from console.metrics.queries import Delay, counted_since_ms, delays, messages_within, rates
 from console.pipelines import samples
 from console.pipelines.models import Pipeline, State
 from console.rights import limits
@@ -57,6 +57,7 @@ class Readings:
     _rates: dict[int, Rates] = field(default_factory=dict)
     _healths: dict[int, Health] = field(default_factory=dict)
     _online: dict[str, bool] = field(default_factory=dict)
+    _counted_ms: dict[int, int] = field(default_factory=dict)
 
     def of_groups(self, rule: Rule) -> list[Named]:
         """The groups of the rule's instance, or of all instances of its account."""
@@ -82,11 +83,15 @@ class Readings:
         found = messages_within(instance.cluster, [f"in:{name}" for name in names], begin, self.now_ms)
         return dict(zip(names, found, strict=True))
 
-    def delays_s(self, named: Named, behind: Mapping[str, int]) -> dict[str, float]:
-        """As `metrics.queries.delays_s`, by what people call the groups."""
+    def delays(self, named: Named, behind: Mapping[str, int]) -> dict[str, Delay]:
+        """As `metrics.queries.delays`, by what people call the groups."""
+        cluster = named.instance.cluster
+        if cluster.pk not in self._counted_ms:
+            self._counted_ms[cluster.pk] = counted_since_ms(cluster, self.now_ms)
         names = {named.physical[name]: name for name in behind}
-        delays = delays_s(named.instance.cluster, {named.physical[name]: behind[name] for name in behind}, self.now_ms)
-        return {names[physical]: delay for physical, delay in delays.items()}
+        physical = {named.physical[name]: number for name, number in behind.items()}
+        found = delays(cluster, physical, self.now_ms, self._counted_ms[cluster.pk])
+        return {names[one]: delay for one, delay in found.items()}
 
     def is_online(self, group: Group) -> bool:
         """Whether a client of the group is connected. Raises Unknown where the brokers do not tell, or too many are."""

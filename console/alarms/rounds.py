@@ -22,6 +22,7 @@ from console.alarms import conditions, notices, queries
 from console.alarms.conditions import Finding
 from console.alarms.models import Alarm, Rule
 from console.alarms.readings import Readings, Unknown
+from console.web import languages
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Outcome:
     ended: int = 0
 
 
+@languages.kept()
 def run(readings: Readings | None = None) -> Outcome:
     """Evaluate every rule that is on once. A rule whose readings are not there changes nothing."""
     readings = readings or Readings()
@@ -77,8 +79,9 @@ def _settle(rule: Rule, open_: dict[str, Alarm], found: list[Finding], now: date
         alarm = open_.get(subject) or _open(rule, finding, now)
         if alarm is None:
             continue
-        if alarm.sentence != finding.sentence[:512] or alarm.value != finding.value:
-            alarm.sentence, alarm.value, alarm.path = finding.sentence[:512], finding.value, finding.path[:512]
+        if alarm.facts != finding.facts or alarm.value != finding.value:
+            alarm.sentence, alarm.facts = finding.sentence[:512], dict(finding.facts)
+            alarm.value, alarm.path = finding.value, finding.path[:512]
             changed.append(alarm)
         if alarm.fired_at is None and now - alarm.began_at >= timedelta(minutes=rule.needs_minutes):
             outcome.fired += _fire(alarm, now)
@@ -86,7 +89,7 @@ def _settle(rule: Rule, open_: dict[str, Alarm], found: list[Finding], now: date
             _tell(rule, alarm, now)
         elif _is_due_again(rule, alarm, now) and not is_quiet:
             _tell_again(rule, alarm, now)
-    Alarm.objects.bulk_update(changed, ["sentence", "value", "path"], batch_size=500)
+    Alarm.objects.bulk_update(changed, ["sentence", "facts", "value", "path"], batch_size=500)
     for subject, alarm in open_.items():
         if subject not in held:
             outcome.ended += _end(alarm, rule, now)
@@ -104,6 +107,7 @@ def _open(rule: Rule, finding: Finding, now: datetime) -> Alarm | None:
                 severity=rule.severity,
                 subject=finding.subject[:320],
                 sentence=finding.sentence[:512],
+                facts=dict(finding.facts),
                 value=finding.value,
                 path=finding.path[:512],
                 began_at=now,

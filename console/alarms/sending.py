@@ -14,32 +14,38 @@ import smtplib
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote_plus, urlsplit, urlunsplit
 
 from django.conf import settings
 from django.core.mail import EmailMessage
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from analytics.inflow.http_line import Answer, Line, Unanswered, sign
 from brokercore.client import Message
 from console.accounts.crypto import decrypt
-from console.alarms import mail_domains
-from console.alarms.models import Recipient, RecipientKind
+from console.alarms import mail_domains, sentences
+from console.alarms.models import Recipient, RecipientKind, Severity
 from console.alarms.notices import ENDED, REPEATED, TEST
 from console.instances import broker
 from console.outbox import queues
 from console.outbox.models import Notification
 from console.outbox.routing import PassingError, UndeliverableError
 from console.topics.models import ORDERED, Topic
+from console.web import zone
+from console.web.languages import gettext_lazy, kept
 
 _ANSWER_S = 15.0
 #: Of an answer, bytes: the services of chats say in it whether they took the message.
 _MOST_ANSWER = 16 << 10
+_EVENTS = {ENDED: gettext_lazy("Ended"), TEST: gettext_lazy("Test")}
 #: Of an answer of theirs that is shown, characters.
 _LONGEST_SHOWN = 120
 
 
+@kept()
 def send(notification: Notification) -> str:
     """Send, and wait until it was taken; returns what names it at the other end, if anything does.
 
@@ -59,13 +65,13 @@ def send(notification: Notification) -> str:
 def _mail(recipient: Recipient, notification: Notification) -> str:
     if not settings.EMAIL_HOST:
         raise UndeliverableError(_("The platform's administrator has named no mail server (GANTRY_SMTP_HOST)."))
-    told = json.loads(notification.body)
+    lines = _lines(recipient, json.loads(notification.body))
     addresses = decrypt(recipient.address_encrypted).split()
     if refusal := mail_domains.refusal(addresses):  # they may have been others when it was made
         raise UndeliverableError(refusal)
     message = EmailMessage(
-        subject=_title(told),
-        body="\n".join(_lines(told)) + "\n",
+        subject=lines[0],
+        body="\n".join(lines) + "\n",
         to=addresses,
         headers={"Message-ID": f"<{notification.key}.{recipient.pk}@gantry>", "Auto-Submitted": "auto-generated"},
     )
@@ -96,7 +102,7 @@ def _webhook(recipient: Recipient, notification: Notification) -> str:
 def _slack(recipient: Recipient, notification: Notification) -> str:
     """Incoming webhooks: `text` in mrkdwn, where &, < and > mean something."""
     told = json.loads(notification.body)
-    text = "\n".join(_lines(told)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = "\n".join(_lines(recipient, told)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     _post(decrypt(recipient.address_encrypted), _json({"text": text}))
     return ""
 
@@ -111,7 +117,7 @@ def _dingtalk(recipient: Recipient, notification: Notification) -> str:
         parts = urlsplit(url)
         query = "&".join(part for part in (parts.query, f"timestamp={at}", f"sign={quote_plus(made)}") if part)
         url = urlunsplit(parts._replace(query=query))
-    answer = _post(url, _json({"msgtype": "text", "text": {"content": "\n".join(_lines(told))}}))
+    answer = _post(url, _json({"msgtype": "text", "text": {"content": "\n".join(_lines(recipient, told))}}))
     _require_taken(answer, "DingTalk", "errcode", "errmsg")
     return ""
 
@@ -122,7 +128,7 @@ def _feishu(recipient: Recipient, notification: Notification) -> str:
     In a text of theirs `<at …>` calls people, and nothing stands for a `<`: names and reasons get another character.
     """
     told = json.loads(notification.body)
-    text = "\n".join(_lines(told)).replace("<", "＜")
+    text = "\n".join(_lines(recipient, told)).replace("<", "＜")
     content: dict[str, Any] = {"msg_type": "text", "content": {"text": text}}
     if recipient.secret_encrypted:
         at = str(int(time.time()))
@@ -180,21 +186,41 @@ def _require_taken(answer: Answer, who: str, code: str, reason: str) -> None:
 
 
 def _title(told: dict[str, Any]) -> str:
-    severity = told["severity"].capitalize()
-    word = {ENDED: "Ended", TEST: "Test", REPEATED: f"{severity}, still"}.get(told["event"], severity)
+    severity = str(Severity(told["severity"]).label)
+    word = severity
+    if told["event"] == REPEATED:
+        word = _("%(severity)s, still") % {"severity": severity}
+    elif told["event"] in _EVENTS:
+        word = str(_EVENTS[told["event"]])
+    kind = TEST if told["event"] == TEST else told["condition"]
+    sentence = sentences.sentence(kind, told.get("facts", {}), told["sentence"])
     # One line, whatever an error of somebody else's has in it: this is a header of mail too.
-    sentence = "".join(one if one.isprintable() else " " for one in told["sentence"])
+    sentence = "".join(one if one.isprintable() else " " for one in sentence)
     return " ".join(f"[{word}] {sentence}".split())[:200]
 
 
-def _lines(told: dict[str, Any]) -> list[str]:
-    """The notice for people, a line each."""
-    found = [_title(told)]
-    if told.get("rule"):
-        found.append(f"Rule {told['rule']} of account {told['account']}")
+def _lines(recipient: Recipient, told: dict[str, Any]) -> list[str]:
+    """The notice for people, a line each, in the recipient's language."""
+    with translation.override(recipient.language):
+        found = [_title(told)]
+        if told.get("rule"):
+            found.append(_("Rule %(rule)s of account %(account)s") % {"rule": told["rule"], "account": told["account"]})
+        if told.get("since"):
+            found.append(_times(told))
     if told.get("page"):
         found.append(told["page"])
     return found
+
+
+def _times(told: dict[str, Any]) -> str:
+    """Since when, or from when until when, in the rule's zone."""
+    where = zone.named(told.get("zone", ""))
+    begin, end = (
+        f"{datetime.fromtimestamp(at_ms / 1000, where):%Y-%m-%d %H:%M:%S}" if at_ms else ""
+        for at_ms in (told["since"], told.get("ended"))
+    )
+    text = _("From %(begin)s to %(end)s (%(zone)s)") if end else _("Since %(begin)s (%(zone)s)")
+    return text % {"begin": begin, "end": end, "zone": where.key}
 
 
 def _json(content: dict[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import time
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -67,7 +68,10 @@ class RuleValues:
 
 @dataclass(frozen=True, kw_only=True)
 class RecipientValues:
-    """Who is told: `address` is a URL, or addresses of mail; `secret` signs requests to a webhook or a robot."""
+    """Who is told: `address` is a URL, or addresses of mail; `secret` signs requests to a webhook or a robot.
+
+    People are told in `language`, one of settings.LANGUAGES; empty: as until now, of a new one English.
+    """
 
     name: str
     kind: RecipientKind
@@ -76,6 +80,7 @@ class RecipientValues:
     instance: Instance | None = None
     topic: str = ""
     queue: str = ""
+    language: str = ""
 
 
 def create_rule(*, actor: Actor, values: RuleValues) -> Rule:
@@ -273,6 +278,13 @@ def _save_recipient(actor: Actor, recipient: Recipient, values: RecipientValues,
         raise Refused(
             _FIELD, _("A secret has at most %(most_secret)s characters.") % {"most_secret": _MOST_SECRET}, "secret"
         )
+    if values.language and values.language not in dict(settings.LANGUAGES):
+        known = ", ".join(code for code, _name in settings.LANGUAGES)
+        refusal = _("%(language)r is no language of notices; there are %(known)s.")
+        raise Refused(_FIELD, refusal % {"language": values.language[:16], "known": known}, "language")
+    recipient.language = values.language or recipient.language
+    if not values.kind.is_of_people:
+        recipient.language = settings.LANGUAGE_CODE
     same_kind = recipient.pk is not None and recipient.kind == values.kind
     keeps = same_kind and not values.address and bool(recipient.address_encrypted)
     recipient.name, recipient.kind = values.name, values.kind
@@ -291,7 +303,7 @@ def _save_recipient(actor: Actor, recipient: Recipient, values: RecipientValues,
     try:
         with transaction.atomic():
             recipient.save()
-            detail = {"kind": recipient.kind, "address": recipient.shown}
+            detail = {"kind": recipient.kind, "address": recipient.shown, "language": recipient.language}
             audit.record(actor, f"alarms.recipient.{act}", recipient.name, detail=detail)
     except IntegrityError as error:
         raise Refused(

@@ -60,7 +60,7 @@ def alarm_acknowledge_many(request: Request) -> HttpResponse:
         return [
             bulk.Thing(
                 str(one.pk),
-                one.sentence,
+                one.told,
                 _("%(name)s sees to it.") % {"name": one.acknowledged_by} if one.acknowledged_at else "",
             )
             for one in queries.firing(tenant)

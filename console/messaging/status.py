@@ -142,6 +142,19 @@ def clients_of(group: Group) -> ConsumerConnection | None:
     return online_clients(broker.admin(group.instance.cluster), group)
 
 
+def oldest_waits_s(group: Group) -> float | None:
+    """How old the oldest message is that the group has not consumed, seconds; None where none waits.
+
+    Looks at the messages themselves, a pull for each queue in which some wait. Raises ClientError.
+    """
+    admin = broker.admin(group.instance.cluster)
+    try:
+        progress = dict(admin.groups.stats(group.physical_name).queues)
+    except (QueryNotFound, SystemFault):  # as in `group_status`
+        return None
+    return max(_delays(admin, progress).values(), default=0) / 1000 or None
+
+
 def shown_consume_type(wire: str) -> str:
     """`PUSH` or `PULL` for the wire's CONSUME_PASSIVELY and CONSUME_ACTIVELY."""
     return {"CONSUME_PASSIVELY": "PUSH", "CONSUME_POP": "PUSH", "CONSUME_ACTIVELY": "PULL"}.get(wire, wire)

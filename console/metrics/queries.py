@@ -11,9 +11,12 @@ import orjson
 
 from brokercore.names import dead_letter_topic, is_retry_topic
 from console.instances.models import Cluster
-from console.metrics.store import HOT_WINDOW_MS, TICKS, HotSample, Latest, Store, is_recent
+from console.metrics.store import HOT_WINDOW_MS, STALE_MS, TICKS, HotSample, Latest, Store, is_recent
 from console.topics.live import Figure, GroupHour, Line, Rates
 from console.topics.models import Group
+
+#: A reading counts what came since the one before it: seconds are kept to the millisecond.
+_ROUNDED_MS = 1_000
 
 
 def rates(cluster: Cluster, *, topics: Sequence[str] | None = None, groups: Sequence[str] | None = None) -> Rates:
@@ -100,30 +103,67 @@ def messages_within(cluster: Cluster, series: Sequence[str], begin_ms: int, end_
     return [sum(one.count for one in samples) for samples in Store(cluster.name).hot(series, begin_ms, end_ms)]
 
 
-def delays_s(cluster: Cluster, behind: Mapping[str, int], now_ms: int) -> dict[str, float]:
-    """How old the oldest message is that each of these groups has not consumed, seconds, by their backlogs.
+@dataclass(frozen=True)
+class Delay:
+    """How old the oldest message is that a group has not consumed, seconds; `is_least`: so old, or older.
 
-    By what came: a group is behind by what its topics received since then. More than the hot window is told as the
-    window.
+    More than the hot window is told as the window.
     """
+
+    seconds: float
+    is_least: bool = False
+
+    @property
+    def is_of_window(self) -> bool:
+        """Whether it is older than all that came within the hot window, and not only than what was counted of it."""
+        return self.is_least and self.seconds * 1000 >= HOT_WINDOW_MS
+
+
+def counted_since_ms(cluster: Cluster, now_ms: int) -> int:
+    """Since when (epoch ms) whatever came to the topics of a cluster was counted, as far back as the hot window.
+
+    Of what came before the sampler began, or while it could not read the cluster, nobody knows when it came.
+    """
+    begin_ms = now_ms - HOT_WINDOW_MS
+    (ticks,) = Store(cluster.name).hot([TICKS], begin_ms, now_ms)
+    since, pause_ms = now_ms, STALE_MS
+    for tick in reversed(ticks):
+        if since - tick.at_ms > pause_ms:
+            break
+        since, pause_ms = min(since, round(tick.at_ms - tick.seconds * 1000)), _ROUNDED_MS
+    return begin_ms if since <= begin_ms + STALE_MS else since
+
+
+def delays(cluster: Cluster, behind: Mapping[str, int], now_ms: int, counted_ms: int | None = None) -> dict[str, Delay]:
+    """How old the oldest message is that each of these groups has not consumed, by their backlogs.
+
+    By what came: a group is behind by what its topics received since then. `counted_ms` is what `counted_since_ms`
+    tells, for who knows it already.
+    """
+    since = counted_since_ms(cluster, now_ms) if counted_ms is None else counted_ms
     topics = topics_by_group(cluster, list(behind))
     series = sorted({topic for of_group in topics.values() for topic in of_group})
-    came = Store(cluster.name).hot([f"in:{one}" for one in series], now_ms - HOT_WINDOW_MS, now_ms)
+    came = Store(cluster.name).hot([f"in:{one}" for one in series], since, now_ms)
     of_topic = dict(zip(series, came, strict=True))
     newest_first = {
         group: sorted((one for topic in topics[group] for one in of_topic[topic]), key=lambda one: -one.at_ms)
         for group in behind
     }
-    return {group: age_s(newest_first[group], waiting, now_ms) for group, waiting in behind.items()}
+    ages = {group: age_s(newest_first[group], waiting, now_ms) for group, waiting in behind.items()}
+    least = Delay((now_ms - since) / 1000, is_least=True)
+    return {group: least if age is None else Delay(age) for group, age in ages.items()}
 
 
-def age_s(came: Iterable[HotSample], waiting: int, at_ms: int) -> float:
-    """How old the oldest of so many messages was at a moment (epoch ms), seconds, by what had come, newest first."""
+def age_s(came: Iterable[HotSample], waiting: int, at_ms: int) -> float | None:
+    """How old the oldest of so many messages was at a moment (epoch ms), seconds, by what had come, newest first.
+
+    None where it is older than all of that.
+    """
     for sample in came:
         waiting -= sample.count
         if waiting <= 0:
             return max(0.0, (at_ms - sample.at_ms) / 1000 + sample.seconds)
-    return HOT_WINDOW_MS / 1000
+    return None
 
 
 _HOUR_MS, _STEPS = 3_600_000, 30

@@ -33,7 +33,7 @@ from console.cluster import brokers
 from console.inflow import access as inflow
 from console.jobs import access as jobs
 from console.messaging.status import clients_of
-from console.metrics.queries import delays_s, group_topics, messages_within, rates
+from console.metrics.queries import group_topics, messages_within, rates
 from console.outbox.models import Notification, NotificationStatus
 from console.overview import queries
 from console.overview.queries import Behind
@@ -127,7 +127,7 @@ def _alarms(actor: Actor) -> Iterator[Trouble]:
         is_critical = any(one.severity == AlarmSeverity.CRITICAL for one in firing)
         title = ngettext("%(firing)s alarm fires", "%(firing)s alarms fire", len(firing)) % {"firing": len(firing)}
         severity = Severity.CRITICAL if is_critical else Severity.WARNING
-        yield Trouble(severity, title, firing[0].sentence, reverse("alarms.list"), _("See alarms"))
+        yield Trouble(severity, title, firing[0].told, reverse("alarms.list"), _("See alarms"))
 
 
 def _groups(actor: Actor) -> Iterator[Trouble]:
@@ -184,12 +184,11 @@ def _grown(group: Group, one: Behind) -> int | None:
 
 def _rates_of(one: Behind) -> str:
     """What it consumes, for how long its oldest message waits, and where it is."""
-    name = one.group.physical_name
-    delay = delays_s(one.group.instance.cluster, {name: one.backlog}, int(time.time() * 1000))[name]
     told = []
     if one.out_tps is not None:
         told.append(_("consumes %(rate)s messages/s") % {"rate": f"{one.out_tps:,.4g}"})
-    told.append(_("the oldest waits %(waits)s") % {"waits": queries.waiting_words(delay)})
+    if waits := queries.waiting_words(queries.oldest_s(one)):
+        told.append(_("the oldest waits %(waits)s") % {"waits": waits})
     told.append(_("instance %(name)s") % {"name": one.group.instance.name})
     return " · ".join(told)
 

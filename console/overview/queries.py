@@ -16,9 +16,9 @@ from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, tenant_resource
 from console.instances import queries
 from console.instances.models import Cluster, Instance
-from console.messaging.status import clients_of
+from console.messaging.status import clients_of, oldest_waits_s
 from console.metrics import totals
-from console.metrics.queries import dead_letter_counts, delays_s, group_hours, rates
+from console.metrics.queries import dead_letter_counts, delays, group_hours, rates
 from console.metrics.store import HOT_WINDOW_MS
 from console.metrics.totals import DAY_MS, Step, Totals, history
 from console.sql.models import QueryTask
@@ -207,6 +207,35 @@ def _online(behind: Iterable[Behind]) -> dict[int, bool]:
     return found
 
 
+def _ages_s(cluster: Cluster, behind: Iterable[Behind]) -> dict[int, float]:
+    """How old the oldest waiting message of each of these groups of a cluster is, seconds, where that is known.
+
+    What waited before anything was counted is looked at in the brokers, as far as they answer.
+    """
+    some = [one for one in behind if one.backlog]
+    told = delays(cluster, {one.group.physical_name: one.backlog for one in some}, int(time.time() * 1000))
+    found: dict[int, float] = {}
+    is_answering = True
+    for one in some:
+        delay = told[one.group.physical_name]
+        if not delay.is_least or delay.is_of_window:
+            found[one.group.pk] = delay.seconds
+        elif is_answering:
+            try:
+                age = oldest_waits_s(one.group)
+            except ClientError:
+                is_answering = False  # the others would be waited for as long
+                continue
+            if age is not None:
+                found[one.group.pk] = age
+    return found
+
+
+def oldest_s(one: Behind) -> float | None:
+    """How old the oldest waiting message of a group is, seconds; None where that is not known."""
+    return _ages_s(one.group.instance.cluster, [one]).get(one.group.pk)
+
+
 def groups_by_backlog(actor: Actor) -> Backlogs:
     """`backlogs`, with the dead letters, the last hour and the delay of each group, and whether it is offline."""
     found = backlogs(actor)
@@ -217,15 +246,14 @@ def groups_by_backlog(actor: Actor) -> Backlogs:
     for cluster, some in of_cluster.items():
         hours = group_hours(cluster, {one.group.physical_name: one.backlog for one in some})
         letters, _ = dead_letter_counts(cluster, list(hours))
-        waiting = {one.group.physical_name: one.backlog for one in some if one.backlog}
-        delays, online = delays_s(cluster, waiting, int(time.time() * 1000)), _online(some)
+        ages, online = _ages_s(cluster, some), _online(some)
         for one in some:
             name = one.group.physical_name
             told[one.group.pk] = replace(
                 one,
                 letters=letters.get(name, 0),
                 last_hour=hours[name],
-                delay_s=delays.get(name),
+                delay_s=ages.get(one.group.pk),
                 online=online.get(one.group.pk),
             )
     return replace(found, behind=[told[one.group.pk] for one in found.behind])

@@ -23,13 +23,18 @@ from gantry_cli.texts import _
 RULE, RECIPIENT = "alarm rule", "recipient of alarms"
 _BY_URL = ("webhook", "slack", "dingtalk", "feishu")
 _KINDS = ("mail", *_BY_URL, "topic", "queue")
+_PEOPLE = ("mail", "slack", "dingtalk", "feishu")
+_ENGLISH = "en"
 _ELSEWHERE = "/…"
 """What the server says in the place of all that stands behind the host of a URL."""
 
 
 @dataclass(frozen=True)
 class AlarmRecipient:
-    """Who is told. `address` is that of mail, of a URL scheme and host; `signed` whether there is a secret."""
+    """Who is told. `address` is that of mail, of a URL scheme and host; `signed` whether there is a secret.
+
+    Programs are told in English, whatever `language` people are told in.
+    """
 
     name: str
     kind: str
@@ -38,6 +43,7 @@ class AlarmRecipient:
     instance: str = ""
     topic: str = ""
     queue: str = ""
+    language: str = _ENGLISH
     address_variable: str = field(default="", compare=False)
     secret_variable: str = field(default="", compare=False)
     where: str = field(default="", compare=False)
@@ -73,11 +79,14 @@ _FIELDS = {
 
 def read_recipient(reader: Reader, node: yaml.Node) -> AlarmRecipient:
     """A recipient of a file. Raises CliError."""
-    known = ("address", "signed", "instance", "topic", "queue", "addressVariable", "secretVariable")
+    known = ("address", "signed", "instance", "topic", "queue", "language", "addressVariable", "secretVariable")
     values = reader.mapping(node, needed=("name", "kind"), known=known)
     kind = reader.text(values["kind"])
     if kind not in _KINDS:
         raise CliError(not_one_of(reader.where(values["kind"]), kind, _KINDS))
+    if "language" in values and kind not in _PEOPLE:
+        said = _("%(where)s: programs are told in English, so a recipient of the kind %(kind)s has no language.")
+        raise CliError(said % {"where": reader.where(values["language"]), "kind": kind})
     address = optional_text(reader, values.get("address"))
     if kind in _BY_URL and address and not address.endswith(_ELSEWHERE):
         variable = variable_of(reader.text(values["name"]), prefix="GANTRY_ADDRESS_")
@@ -95,6 +104,7 @@ def read_recipient(reader: Reader, node: yaml.Node) -> AlarmRecipient:
         instance=optional_text(reader, values.get("instance")),
         topic=optional_text(reader, values.get("topic")),
         queue=optional_text(reader, values.get("queue")),
+        language=optional_text(reader, values.get("language")) or _ENGLISH,
         address_variable=optional_text(reader, values.get("addressVariable")),
         secret_variable=optional_text(reader, values.get("secretVariable")),
         where=reader.where(node),
@@ -138,6 +148,7 @@ def recipient_of(row: Mapping[str, Any], instances: Mapping[str, str]) -> AlarmR
         instance=instances.get(row["instanceId"], ""),
         topic=row["topic"],
         queue=row["queue"],
+        language=row.get("language", _ENGLISH),
     )
 
 
@@ -155,6 +166,8 @@ def rule_of(row: Mapping[str, Any], instances: Mapping[str, str]) -> AlarmRule:
 def recipient_document(recipient: AlarmRecipient) -> dict[str, Any]:
     """What a file says of it; what holds the default is left out."""
     told = {name: getattr(recipient, name) for name in ("address", "signed", "instance", "topic", "queue")}
+    if recipient.language != _ENGLISH:
+        told["language"] = recipient.language
     return {"name": recipient.name, "kind": recipient.kind} | {name: value for name, value in told.items() if value}
 
 
@@ -183,7 +196,8 @@ def changed_recipient(recipient: AlarmRecipient, old: AlarmRecipient) -> Iterato
         before, shown = _shown(old), _shown(recipient)
         names = [name for name in {**before, **shown} if before.get(name) != shown.get(name)]
         details = tuple(arrow(name, before.get(name), shown.get(name)) for name in names)
-        yield Step(CHANGE, RECIPIENT, recipient.name, (_put(recipient),), details=details)
+        is_language_only = replace(recipient, language=old.language) == old
+        yield Step(CHANGE, RECIPIENT, recipient.name, (_put(recipient, keeps=is_language_only),), details=details)
 
 
 def recipient_gone(recipient: AlarmRecipient) -> Iterator[Step]:
@@ -211,8 +225,13 @@ def rule_gone(rule: AlarmRule) -> Iterator[Step]:
     yield Step(DELETE, RULE, rule.name, (("alarm/deleteRule", {"rule": rule.name}),))
 
 
-def _put(recipient: AlarmRecipient) -> tuple[str, dict[str, str | Late]]:
+def _put(recipient: AlarmRecipient, *, keeps: bool = False) -> tuple[str, dict[str, str | Late]]:
+    """`keeps`: its address stays as the server has it, and so does its secret."""
     given: dict[str, str | Late] = {"recipient": recipient.name, "kind": recipient.kind}
+    if recipient.kind in _PEOPLE:
+        given["language"] = recipient.language
+    if recipient.kind in _BY_URL and keeps:
+        return "alarm/putRecipient", given
     if recipient.kind in _BY_URL:
         # A secret goes with its address, and so does the want of one.
         given["address"] = _of_environment(recipient, "address", recipient.address_variable)

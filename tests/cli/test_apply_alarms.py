@@ -107,6 +107,28 @@ def test_what_differs_is_changed_and_the_last_recipient_of_a_changed_rule_goes(g
     assert not Recipient.objects.filter(name="by mail").exists()
 
 
+def test_a_language_is_changed_without_the_address_and_exported(
+    gantry: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GANTRY_ADDRESS_ON_CALL", _URL)
+    monkeypatch.setenv("GANTRY_SECRET_ON_CALL", _SECRET)
+    _apply(gantry, file)
+    monkeypatch.delenv("GANTRY_ADDRESS_ON_CALL")
+    monkeypatch.delenv("GANTRY_SECRET_ON_CALL")
+    file.write_text(_FILE.replace("  signed: true\n", "  signed: true\n  language: zh-hans\n"))
+    done = _apply(gantry, file)
+    assert done.status == 0 and "language: en → zh-hans\n" in done.out, done.err + done.out
+    robot = Recipient.objects.get(name="on call")
+    assert (robot.language, decrypt(robot.address_encrypted), decrypt(robot.secret_encrypted)) == (
+        "zh-hans", _URL, _SECRET,
+    )  # fmt: skip
+    assert "  signed: true\n  language: zh-hans\n" in gantry("export").out
+    assert _apply(gantry, file).out == "Nothing to do.\n"
+    file.write_text(_FILE)
+    assert "language: zh-hans → en\n" in _apply(gantry, file).out
+    assert Recipient.objects.get(name="on call").language == "en"
+
+
 def test_what_no_file_has_is_asked_for_before_anything_is_done(
     gantry: Run, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +146,8 @@ def test_what_no_file_has_is_asked_for_before_anything_is_done(
     [
         ("http://127.0.0.1:9/…", _URL, ":8: the URL of a dingtalk lets anybody post, so no file has it; put it into"),
         ("kind: mail", "kind: pigeon", ":4: 'pigeon' is not one of mail, webhook"),
+        ("kind: topic\n", "kind: topic\n  language: en\n", ":12: programs are told in English, so a recipient of the"),
+        ("kind: mail\n", "kind: mail\n  language: fr\n", "language"),
         ("threshold: 87.5", "threshold: much", ":17: 'much' is not a number."),
         ("repeatMinutes: 30", "repeatMinute: 30", ":26: unknown field repeatMinute; is repeatMinutes meant."),
         ("condition: group.backlog", "condition: group.unheard", "condition"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import transaction
+from django.urls import reverse
 
 from analytics import engine
 from analytics.pipelines import producers
@@ -18,10 +19,16 @@ from console.adoption import services as adoption
 from console.adoption import worker
 from console.adoption.models import Kind
 from console.adoption.unowned import unowned
+from console.alarms import conditions
+from console.alarms.models import Condition, Rule
+from console.alarms.readings import Readings
 from console.drift import sweep
 from console.instances.models import Cluster
 from console.messaging import queries, services, status
 from console.messaging.queries import Source
+from console.metrics import sampler
+from console.metrics.store import Store
+from console.overview import queries as overview
 from console.topics import live
 from console.topics import services as topics
 from console.topics.models import OrderType, Topic
@@ -151,6 +158,31 @@ def test_messages_are_sent_found_and_received_and_their_group_is_moved(
         eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 0, 60)
         assert {one.queue for one in again} == {place}
         assert len(again) == held
+
+
+def test_the_age_of_what_waits_is_told_though_it_came_before_the_console(
+    cast: Cast, cluster: Cluster, admin: Admin
+) -> None:
+    actor = cast.actor("alice")
+    topic, group = make_topic(cast.alice, cast.instance), make_group(cast.alice, cast.instance)
+    eventually(lambda: has_route(admin, topic), 30)
+    began = time.monotonic()
+    for number in range(3):
+        services.publish_test_message(actor, topic, body=f"{number}".encode(), tag="red")
+    eventually(lambda: services.preview_reset(group, topic, "begin").repeated == 3, 20)
+    services.reset_offset(actor, group, topic, "begin")
+    eventually(lambda: _lag(admin, group.physical_name, topic.physical_name) == 3, 10)
+    Store(cluster.name).forget()
+    for _number in range(2):  # the second one has counted since the first one
+        assert eventually(lambda: sampler.sample_cluster(cluster), 20)
+    (found,) = overview.groups_by_backlog(actor).behind
+    assert found.delay_s is not None
+    assert (found.backlog, 0 < found.delay_s <= time.monotonic() - began + 5) == (3, True)
+    page = cast.client("alice").get(reverse("instances.overview_attention")).content.decode()
+    assert "the oldest waits" in page and "more than an hour" not in page
+    # Nor is it said by an alarm.
+    rule = Rule(tenant=cast.acme, instance=cast.instance, condition=Condition.DELAY, threshold=600)
+    assert conditions.findings(rule, Readings()) == []
 
 
 def _lag(admin: Admin, group: str, topic: str) -> int:

@@ -115,6 +115,10 @@ class RecipientPut(RecipientOnly):
         Field(description="Signs what is sent. It is never told again; it stays with its address."),
     ] = ""
     instanceId: Annotated[str, Field(max_length=64, description="Of the topic.")] = ""
+    language: Annotated[
+        Literal["", "en", "zh-hans"],
+        Field(description="Of mail and chats; programs are told in English. Left empty, it stays; of a new one: en."),
+    ] = ""
     topic: Annotated[str, Field(max_length=255, description="A topic of the account.")] = ""
     queue: Annotated[str, Field(max_length=255, description="A queue of the account.")] = ""
 
@@ -166,6 +170,7 @@ class RecipientDo(Result):
     topic: str
     queue: str
     signed: bool = Field(description="Whether there is a secret.")
+    language: str = Field(description="In which people are told; en where programs are.")
     rules: int = Field(description="Rules that tell it.")
     lastState: str = Field(description="Of the last notice: PENDING, SENDING, SUCCESS or FAILURE; else empty.")
     lastError: str = Field(description="Why the last attempt failed; else empty.")
@@ -326,6 +331,7 @@ def put_recipient(call: Call, parameters: RecipientPut) -> dict[str, Any]:
         else None,
         topic=parameters.topic,
         queue=parameters.queue,
+        language=parameters.language,
     )
     with in_symbols(_SYMBOLS):
         if old is None:
@@ -466,6 +472,7 @@ def _recipient(recipient: Recipient) -> RecipientDo:
         topic=recipient.topic,
         queue=recipient.queue,
         signed=bool(recipient.secret_encrypted),
+        language=recipient.language,
         rules=recipient.used,  # type: ignore[attr-defined]
         lastState=last.status if last else "",
         lastError=last.error if last else "",

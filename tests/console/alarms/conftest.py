@@ -72,6 +72,12 @@ class Sampled:
         with store.lease() as token:
             assert store.commit(token, change)
 
+    def for_an_hour(self, ago: timedelta = timedelta()) -> None:
+        """The sampler has counted for longer than it keeps what it counts, up to so long ago, and nothing came."""
+        store, end_ms = Store(self.cast.cluster.name), self.began_ms - int(ago / timedelta(milliseconds=1))
+        for number in range(72):
+            store.add(end_ms - number * 60_000, 60.0, {})
+
     def came(self, ago: timedelta, counts: dict[str, int]) -> None:
         """So many messages came to topics so long before now."""
         at_ms = self.began_ms - int(ago / timedelta(milliseconds=1))

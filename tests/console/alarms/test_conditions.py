@@ -50,6 +50,7 @@ def test_a_backlog_of_at_least_so_many(cast: Cast, make_rule: MakeRule, sampled:
 
 def test_a_delay_by_what_came_since(cast: Cast, make_rule: MakeRule, sampled: Sampled) -> None:
     group, topic = make_group(cast.alice, cast.instance, "GID_slow"), make_topic(cast.alice, cast.instance)
+    sampled.for_an_hour()
     sampled(backlog={group: 150})
     change = Change(Latest(sampled.began_ms, 10.0, ["broker-a"], []))
     change.groups[group.physical_name] = b'{"%s":{}}' % topic.physical_name.encode()
@@ -58,6 +59,26 @@ def test_a_delay_by_what_came_since(cast: Cast, make_rule: MakeRule, sampled: Sa
     for minutes, number in ((1, 100), (3, 100), (30, 1000)):
         sampled.came(timedelta(minutes=minutes), {topic.physical_name: number})
     assert sentences(make_rule(Condition.DELAY, threshold=120), sampled) == ["GID_slow is 3 min behind"]
+    more = make_rule(Condition.DELAY, name="more", threshold=300)
+    assert sentences(more, sampled) == []
+    sampled(backlog={group: 5000})
+    assert sentences(more, sampled) == ["GID_slow is 70 min or more behind"]
+
+
+def test_a_delay_beyond_what_was_counted_is_told_as_the_least(
+    cast: Cast, make_rule: MakeRule, sampled: Sampled
+) -> None:
+    group, topic = make_group(cast.alice, cast.instance, "GID_slow"), make_topic(cast.alice, cast.instance)
+    change = Change(Latest(sampled.began_ms, 10.0, ["broker-a"], []))
+    change.backlog[group.physical_name] = 150
+    change.groups[group.physical_name] = b'{"%s":{}}' % topic.physical_name.encode()
+    store = Store(cast.cluster.name)
+    with store.lease() as token:
+        assert store.commit(token, change)
+    for minutes in range(4):
+        store.add(sampled.began_ms - minutes * 60_000, 60.0, {})
+    sampled.came(timedelta(minutes=10), {topic.physical_name: 500})  # before the sampler stood still
+    assert sentences(make_rule(Condition.DELAY, threshold=120), sampled) == ["GID_slow is 4 min or more behind"]
     assert sentences(make_rule(Condition.DELAY, name="more", threshold=300), sampled) == []
 
 

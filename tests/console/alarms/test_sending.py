@@ -8,11 +8,16 @@ import hmac
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
+from email.header import decode_header, make_header
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied
+from django.urls import reverse
 
 from console.accounts.crypto import decrypt
 from console.alarms import services
@@ -200,6 +205,70 @@ def test_an_answer_of_somebody_else_is_not_taken_for_a_chats(cast: Cast, make: M
     with receiver(lambda _: b"<html>") as taker:
         notice = tried(cast, make(RecipientKind.FEISHU, address=taker.url))
     assert notice.error == "Feishu answered something else than it does for its robots."
+
+
+def test_people_are_told_in_their_language_and_programs_in_english(
+    cast: Cast, make: Make, make_rule: MakeRule, sampled: Sampled, mail: MailServer
+) -> None:
+    with receiver(lambda _: b'{"code":0,"errcode":0}') as taker:
+        recipients = [
+            make(RecipientKind.MAIL, address="ann@example.com", language="zh-hans"),
+            make(RecipientKind.DINGTALK, address=taker.url, language="zh-hans"),
+            make(RecipientKind.SLACK, address=taker.url),
+            make(RecipientKind.WEBHOOK, address=taker.url, language="zh-hans"),
+        ]
+        make_rule(Condition.BACKLOG, name="积压", threshold=100, recipients=recipients, zone="Asia/Shanghai")
+        group = make_group(cast.alice, cast.instance, "GID_pay")
+        sampled(backlog={group: 500})
+        sampled.round()
+        sampled(backlog={group: 5})
+        sampled.round(timedelta(minutes=1))
+        for notice in Notification.objects.filter(notify_by=ALARM).order_by("pk"):
+            tasks.deliver(notice.pk)
+        bodies = [json.loads(body) for body in taker.bodies]
+    assert not Notification.objects.exclude(status=NotificationStatus.SUCCESS).exists()
+    fired, ended = sorted(mail.messages, key=lambda one: "fired" not in one["Message-ID"])
+    alarm = Alarm.objects.get()
+    began = alarm.began_at.astimezone(ZoneInfo("Asia/Shanghai"))
+    subject = "[警告] GID_pay 堆积 500 条消息（实例 orders）"
+    assert str(fired["Subject"]).strip() == subject  # it is folded before its first word
+    assert str(fired.get_content()).splitlines() == [
+        subject,
+        "账号 acme 的规则 积压",
+        f"自 {began:%Y-%m-%d %H:%M:%S} 起（Asia/Shanghai）",
+        f"{django_settings.CONSOLE_URL}{alarm.path}",
+    ]
+    assert str(ended["Subject"]).strip().startswith("[已结束] GID_pay")
+    assert " 至 " in str(ended.get_content())
+    # A header is ASCII on its way (RFC 2047).
+    (raw,) = {value for name, value in fired.raw_items() if name == "Subject"}
+    assert raw.isascii() and raw.strip().startswith("=?utf-8?")
+    assert str(make_header(decode_header(raw.strip()))) == subject
+    dingtalk = [one["text"]["content"] for one in bodies if one.get("msgtype") == "text"]
+    slack = [one["text"] for one in bodies if isinstance(one.get("text"), str)]
+    assert dingtalk[0].startswith("[警告] GID_pay 堆积 500 条消息")
+    assert slack[0].splitlines()[:2] == [
+        "[Warning] GID_pay has a backlog of 500 messages (instance orders)",
+        "Rule 积压 of account acme",
+    ]
+    (program, *_) = (one for one in bodies if "event" in one)
+    assert program["sentence"] == "GID_pay has a backlog of 500 messages (instance orders)"
+    assert not {"facts", "zone"} & program.keys()
+
+
+def test_the_language_is_that_of_who_makes_the_recipient_unless_another_is_chosen(cast: Cast) -> None:
+    alice, page = cast.client("alice"), reverse("alarms.recipient_create")
+    chinese = {"accept-language": "zh-CN"}
+    assert '<option value="zh-hans" selected>' in alice.get(page, headers=chinese).content.decode()
+    assert '<option value="en" selected>' in alice.get(page).content.decode()
+    told = {"name": "ann", "kind": "mail", "address": "ann@example.com", "language": "zh-hans"}
+    assert alice.post(page, told).status_code == 302
+    ann = Recipient.objects.get(name="ann")
+    assert (ann.language, ann.language_word) == ("zh-hans", "简体中文")
+    values = RecipientValues(name="ann", kind=RecipientKind.MAIL, address="ann@example.com", language="fr")
+    with pytest.raises(Refused, match="'fr' is no language of notices; there are en, zh-hans") as refused:
+        services.change_recipient(actor=cast.actor("alice"), recipient=ann, values=values)
+    assert refused.value.field == "language"
 
 
 def test_mail_goes_to_all_addresses(cast: Cast, make: Make, mail: MailServer) -> None:

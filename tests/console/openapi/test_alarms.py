@@ -47,9 +47,18 @@ def test_what_is_secret_is_not_told(alice: Caller) -> None:
     (told,) = alice.data("alarm/recipients")
     assert told == {
         "recipient": "on call", "kind": "slack", "address": "https://hooks.example.com/…", "signed": False, "rules": 0,
-        "instanceId": "", "topic": "", "queue": "",
+        "instanceId": "", "topic": "", "queue": "", "language": "en",
         "lastState": "", "lastError": "",
     }  # fmt: skip
+
+
+def test_a_language_stays_until_another_is_named(alice: Caller) -> None:
+    assert alice.symbol("alarm/putRecipient", **RECIPIENT, language="zh-hans") == "SUCCESS"
+    assert alice.symbol("alarm/putRecipient", **RECIPIENT) == "SUCCESS"
+    assert alice.data("alarm/recipients")[0]["language"] == "zh-hans"
+    assert alice.symbol("alarm/putRecipient", **RECIPIENT, language="en") == "SUCCESS"
+    assert alice.data("alarm/recipients")[0]["language"] == "en"
+    assert alice.symbol("alarm/putRecipient", **RECIPIENT, language="xx") == "BIZ_FIELD_CHECK_INVALID"
 
 
 def test_an_account_has_so_many_and_no_more(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,8 @@ def test_a_group_that_nobody_consumes_for_is_called_offline_and_told_how_long_it
         change.groups[group.physical_name] = b'{"%s":{}}' % topic.physical_name.encode()
     with store.lease() as token:
         assert store.commit(token, change)
+    for minutes in range(72):
+        store.add(now_ms - minutes * 60_000, 60.0, {})
     store.add(now_ms - 17 * 60_000, 60.0, {f"in:{topic.physical_name}": (20, 60.0)})
     store.add(now_ms - 2 * 60_000, 10.0, {f"in:{topic.physical_name}": (20, 10.0)})
     told = {one.group.group_id: one for one in queries.groups_by_backlog(cast.actor("alice")).behind}

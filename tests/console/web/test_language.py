@@ -73,6 +73,13 @@ def test_the_browser_decides_and_a_choice_wins(alice: Client) -> None:
     assert '<html lang="en"' in alice.get(url, headers=CHINESE).content.decode()
 
 
+@pytest.mark.parametrize("asked", ["zh", "zh-CN", "zh-TW", "zh-HK", "zh-Hant-TW,zh-Hant;q=0.9", "fr, zh-tw;q=0.5"])
+def test_whoever_reads_chinese_gets_the_chinese_that_there_is(asked: str) -> None:
+    page = Client().get(reverse("account_login"), headers={"accept-language": asked})
+    assert page["Content-Language"] == "zh-hans"
+    assert '<html lang="zh-hans"' in page.content.decode()
+
+
 def test_a_choice_leads_nowhere_else(alice: Client) -> None:
     chosen = alice.post(reverse("language"), {"language": "zh-hans", "next": "https://elsewhere.example/"})
     assert chosen["Location"] == "/"
