@@ -158,7 +158,7 @@ def _define(actor: Actor, task: QueryTask, definition: Reader) -> None:
             answer = ddl.carry_out(actor, grammar.read_definition(definition), task.table_schema)
         outcome = lifecycle.Outcome(TaskStatus.SUCCESS, row_count=answer.affected)
     except Refused as refused:
-        outcome = lifecycle.Outcome(TaskStatus.FAILURE, message=refused.message, error_condition=refused.symbol)
+        outcome = lifecycle.Outcome(TaskStatus.FAILURE, message=refused.kept, error_condition=refused.symbol)
     task.save(force_insert=True)
     elapse_time = round((time.monotonic() - begun) * 1000)
     lifecycle.end(task, replace(outcome, elapse_time=elapse_time), expected=TaskStatus.QUEUED)

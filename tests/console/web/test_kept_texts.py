@@ -15,6 +15,9 @@ from console.alarms.models import RecipientKind
 from console.audit.models import Entry
 from console.audit.record.masking import masked
 from console.pipelines.models import State
+from console.sql import services as statements
+from console.sql.models import TaskStatus
+from console.statements import read
 from console.web import languages
 from console.web.errors import Refused
 from console.web.words import counted
@@ -72,6 +75,15 @@ def test_a_refusal_of_a_page_is_shown_in_chinese_and_kept_in_english(cast: Cast)
     assert page.status_code == 422 and "is no address of mail" not in page.content.decode()
     (entry,) = Entry.objects.filter(action="alarms.recipient_create")
     assert (entry.result, entry.detail["reason"]) == ("refused", "'ann' is no address of mail.")
+
+
+@pytest.mark.broker
+def test_why_a_definition_failed_is_kept_in_english(cast: Cast) -> None:
+    """The task's message goes out with its notice too."""
+    with translation.override("zh-hans"):
+        task = statements.submit(cast.actor("alice"), read("/*+ run_async=true */ drop schema nobodys"), "")
+    assert task.status == TaskStatus.FAILURE
+    assert task.message.isascii() and "nobodys" in task.message
 
 
 def test_an_error_of_the_service_keeps_both() -> None:
