@@ -26,8 +26,6 @@ ALONE = {
     "console.web.logs",
     # It brings PySpark, which its importer does without until it is asked.
     "analytics.pipelines.query_trial",
-    # A middleware, which the settings name.
-    "console.web.live",
     # A table of handlers, or what goes into one.
     "brokercore.server.handlers",
     # A boundary that is to be read alone: who may pass it, and what is kept when something fails.
