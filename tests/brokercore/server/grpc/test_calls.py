@@ -101,8 +101,8 @@ def test_a_message_that_is_not_acceptable_is_refused_by_its_own_code(
     [
         (Code.OK, MAX_USER_PROPERTIES, 8),
         (Code.MESSAGE_PROPERTIES_TOO_LARGE, MAX_USER_PROPERTIES + 1, 8),
-        (Code.OK, 4, MAX_USER_BYTES // 8 - 4),
-        (Code.MESSAGE_PROPERTIES_TOO_LARGE, 4, MAX_USER_BYTES // 8 - 3),
+        (Code.OK, 4, MAX_USER_BYTES // 8 - 2),
+        (Code.MESSAGE_PROPERTIES_TOO_LARGE, 4, MAX_USER_BYTES // 8 - 1),
     ],
 )
 def test_user_properties_have_the_limits_of_the_official_proxy(
