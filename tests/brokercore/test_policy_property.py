@@ -352,9 +352,9 @@ def test_what_is_allowed_somewhere_could_be(who: dict[str, Any], action: str, re
 
 
 parts = st.text("ab-?*", min_size=1, max_size=5)
-anywhere = st.sampled_from(["*", "*", "here", "1", "2"])
+some_regions, some_accounts = st.sampled_from(["*", "*", "here", "h*"]), st.sampled_from(["*", "*", "1", "2"])
 wild_patterns = st.one_of(
-    st.builds("acs:{}:{}:{}:{}".format, st.sampled_from(["mq", "mq", "m?"]), anywhere, anywhere, parts),
+    st.builds("acs:{}:{}:{}:{}".format, st.sampled_from(["mq", "mq", "m?"]), some_regions, some_accounts, parts),
     st.builds("acs:mq:*:*:topic-{}*{}".format, parts, parts),
     st.just("*"),
 )
@@ -366,9 +366,9 @@ wild_rows = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(callers, st.lists(wild_rows, max_size=6), st.sets(st.text("ab-", max_size=5), min_size=20), contexts, st.data())
-def test_of_hundreds_those_are_allowed_that_are_allowed_each(
+@settings(max_examples=60, deadline=None)
+@given(callers, st.lists(wild_rows, max_size=6), st.sets(st.text("ab-", max_size=5), min_size=5), contexts, st.data())
+def test_of_dozens_those_are_allowed_that_are_allowed_each(
     who: dict[str, Any], found: list[dict[str, Any]], some: set[str], context: Context, data: st.DataObject
 ) -> None:
     among = {f"acs:mq:*:*:{name}" for name in some} | {
