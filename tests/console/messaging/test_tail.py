@@ -138,13 +138,13 @@ def test_hostile_bodies_and_places_break_nothing(live: Live, cast: Cast) -> None
     shown = cast.client("alice").get(reverse("messaging.live", args=[topic.instance.instance_id, topic.name]))
     (place,) = re.findall(r'data-place="([^"]*)"', shown.content.decode())
     live.send(topic, b"<script>alert(1)</script>", tags="<b>", keys="<i>")
-    live.send(topic, b"\xff\x00\xfe", properties={"p": "x" * 20_000})
+    live.send(topic, b"\xff\x00\xfe\xfd\xfc", properties={"p": "x" * 20_000})
     status, body, headers = asked(cast, "alice", topic, place=place)
     # The page makes texts of it, and a browser that is sent there does too.
     assert status == 200 and headers["Content-Type"].startswith("text/plain")
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert sorted(row[3:] for row in rows_of(body)) == [
-        ["", "", "ff 00 fe"],
+        ["", "", "ff 00 fe fd fc"],
         ["<b>", "<i>", "<script>alert(1)</script>"],
     ]
     assert headers["X-Gantry-Tail-Seen"] == "2" and headers["X-Gantry-Tail-Place"] == "+2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -53,8 +53,15 @@ async def together(*what: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*what)
 
 
+def batched(listeners: list[Listener], number: int) -> Iterator[list[Listener]]:
+    for start in range(0, len(listeners), number):
+        yield listeners[start : start + number]
+
+
 async def stopped(web: WebServer, listeners: list[Listener]) -> None:
-    await together(*(one.begin() for one in listeners))
+    # Not all at once: so many requests of one account would not be let wait.
+    for some in batched(listeners, 20):
+        await together(*(one.begin() for one in some))
     # Some ask just now, some wait for their turn, and some rest.
     ends = [asyncio.ensure_future(one.end()) for one in listeners]
     await asyncio.sleep(2)
