@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from console.accounts.models import Tenant
 from console.alarms import sentences
@@ -227,7 +228,7 @@ class Alarm(models.Model):
     def word(self) -> str:
         """Its state as pages name it."""
         if self.ended_at is not None:
-            return _("Ended")
+            return pgettext("state", "Ended")
         return _("Firing") if self.fired_at is not None else _("Pending")
 
     def __str__(self) -> str:

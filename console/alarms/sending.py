@@ -35,12 +35,12 @@ from console.outbox.models import Notification
 from console.outbox.routing import PassingError, UndeliverableError
 from console.topics.models import ORDERED, Topic
 from console.web import zone
-from console.web.languages import gettext_lazy, kept
+from console.web.languages import gettext_lazy, kept, pgettext_lazy
 
 _ANSWER_S = 15.0
 #: Of an answer, bytes: the services of chats say in it whether they took the message.
 _MOST_ANSWER = 16 << 10
-_EVENTS = {ENDED: gettext_lazy("Ended"), TEST: gettext_lazy("Test")}
+_EVENTS = {ENDED: pgettext_lazy("state", "Ended"), TEST: gettext_lazy("Test")}
 #: Of an answer of theirs that is shown, characters.
 _LONGEST_SHOWN = 120
 
