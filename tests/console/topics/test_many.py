@@ -87,6 +87,7 @@ def test_many_are_done_some_at_a_time_with_the_results_of_each_step(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "AT_ONCE", 2)
+    monkeypatch.setattr(bulk, "STEP_SECONDS", 60.0)
     given = {"keys": "\n".join(NAMES), "perm": "4", "confirmed": "1"}
     status, page = post(cast, "topics.mode_many", **given)
     assert (status, left(page), "2 of 3" in page) == (200, "payments", True)

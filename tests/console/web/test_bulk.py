@@ -34,6 +34,7 @@ def test_rows_are_chosen_with_keys_and_their_number_is_said(
     listed: str, live_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "AT_ONCE", 2)
+    monkeypatch.setattr(bulk, "STEP_SECONDS", 60.0)
     with visiting(live_server.url) as page:
         page.goto(listed)
         bar = page.get_by_role("form", name="What to do with the chosen rows")
@@ -90,6 +91,7 @@ def test_all_that_the_filters_find_are_chosen_on_a_phone(listed: str, live_serve
 
 def test_it_works_without_scripts(listed: str, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "AT_ONCE", 2)
+    monkeypatch.setattr(bulk, "STEP_SECONDS", 60.0)
     with visiting(live_server.url, scripts=False) as page:
         page.goto(listed)
         for number in (0, 1, 2):
