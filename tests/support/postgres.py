@@ -68,6 +68,7 @@ _ONCE = (
     "web/test_letters",
     "web/test_live",
     "web/test_moments",
+    "web/test_stream_server",
     "web/test_translation",
     "topics/test_grants_live",
     "openapi/test_errors",

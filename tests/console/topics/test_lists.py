@@ -46,3 +46,29 @@ def test_a_list_shows_exactly_the_rows_that_can_be_opened(cast: Cast, name: str)
             if actor.decide(action, mq_resource(g.physical_name), owner=g.owner, holder=g.holder).allowed
         }
         assert {g.group_id for g in queries.visible_groups(actor, cast.instance, action)} == one_by_one
+
+
+@pytest.mark.parametrize("pattern", ["topic-1*", "topic-*"])
+def test_thousands_of_keys_are_one_parameter_on_either_database(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    """Without those that are denied, or with those that are not, whichever are fewer."""
+    monkeypatch.setattr(queries, "_MANY_KEYS", 1)
+    for number in range(6):
+        make_topic(cast.alice, cast.instance, f"topic-{number}{number}")
+    for name in ("other-1", "other-2"):
+        make_topic(cast.alice, cast.instance, name)
+    resource = f"{mq_resource(cast.instance.instance_id)}%{pattern}"
+    document = {
+        "Version": "1",
+        "Statement": [
+            {"Effect": "Allow", "Action": "mq:Query*", "Resource": "*"},
+            {"Effect": "Deny", "Action": "mq:QueryTopic", "Resource": resource},
+        ],
+    }
+    denied = Policy.objects.create(tenant=cast.acme, name="denied", document=document)
+    User.objects.get(pk=cast.users["bob"].pk).policies.add(denied)
+    found = queries.visible_topics(cast.actor("bob"), cast.instance, "mq:QueryTopic").order_by("name")
+    shown = [f"topic-{number}{number}" for number in range(6)] if pattern == "topic-1*" else []
+    assert list(found.values_list("name", flat=True)) == ["other-1", "other-2", *(n for n in shown if n != "topic-11")]
+    assert found.count() == len(found)
