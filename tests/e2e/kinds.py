@@ -212,7 +212,7 @@ def prepare(visitor: Visitor) -> None:
     # A sample, a round of evaluation, and a letter that died: the demo's traffic fails some flights. Backlogs come and
     # go; an alarm of letters fires for as long as the rule counts them.
     eventually(
-        lambda: visitor.go("/alarms/").locator("tr", has_text="letters").locator("input[name=pick]").count(),
+        lambda: visitor.go("/alarms/").locator("li.attention-item", has_text="letters").locator("input[name=pick]").count(),
         seconds=600,
         every=3,
         what="a firing alarm of letters",
