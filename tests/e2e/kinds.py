@@ -211,12 +211,8 @@ def prepare(visitor: Visitor) -> None:
             expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     # A sample, a round of evaluation, and a letter that died: the demo's traffic fails some flights. Backlogs come and
     # go; an alarm of letters fires for as long as the rule counts them.
-    eventually(
-        lambda: visitor.go("/alarms/").locator("li.attention-item", has_text="letters").locator("input[name=pick]").count(),
-        seconds=600,
-        every=3,
-        what="a firing alarm of letters",
-    )
+    picks = page.locator("li.attention-item", has_text="letters").locator("input[name=pick]")
+    eventually(lambda: visitor.go("/alarms/") and picks.count(), seconds=600, every=3, what="a firing alarm of letters")
 
 
 def _send(visitor: Visitor, path: str, values: dict[str, str]) -> None:
