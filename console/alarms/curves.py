@@ -22,7 +22,8 @@ from console.accounts.actor import Actor
 from console.adoption.patterns import matcher
 from console.alarms import counters
 from console.alarms.models import Alarm, Condition, Rule
-from console.alarms.readings import LIMITS, counter_of_account, counter_of_instance
+from console.alarms.readings import counter_of_account, counter_of_instance
+from console.alarms.sentences import LIMITS
 from console.instances.models import Cluster, Instance
 from console.metrics.curves import Series, count
 from console.metrics.flow import Asked, group_flow

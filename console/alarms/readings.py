@@ -15,6 +15,7 @@ from brokercore.names import dead_letter_topic
 from console.accounts.models import Tenant
 from console.alarms import counters
 from console.alarms.models import Condition, Rule
+from console.alarms.sentences import LIMITS
 from console.cluster import brokers
 from console.cluster.brokers import Health
 from console.instances.models import Cluster, Instance
@@ -29,12 +30,6 @@ from console.topics.models import Group, Topic
 
 #: Groups of which the brokers are asked in one round whether a client is connected; others wait for the next one.
 MOST_ASKED = 200
-
-#: Reasons for which brokers refuse an account's requests that are limits of the account, and no want of rights.
-LIMITS = frozenset({
-    "messages_per_second", "bytes_per_second", "stored_bytes", "connections", "queues", "topics", "groups", "positions",
-    "in_flight", "traces",
-})  # fmt: skip
 
 
 class Unknown(Exception):  # noqa: N818

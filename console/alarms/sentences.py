@@ -22,8 +22,8 @@ TEST = "test"
 #: Of what a program of somebody else's said, characters.
 MOST_SAID = 400
 
-#: Why brokers refuse requests, where a limit of the account is the reason (`readings.LIMITS`).
-_REASONS = {
+#: Reasons for which brokers refuse an account's requests that are limits of the account, and no want of rights.
+LIMITS = {
     "messages_per_second": gettext_lazy("messages per second"),
     "bytes_per_second": gettext_lazy("bytes per second"),
     "stored_bytes": gettext_lazy("stored bytes"),
@@ -127,7 +127,7 @@ def _throttled(facts: Facts) -> str:
 
 def _refused(facts: Facts) -> str:
     number = facts["number"]
-    reasons = ", ".join(str(_REASONS.get(one, one)) for one in facts["reasons"])
+    reasons = ", ".join(str(LIMITS.get(one, one)) for one in facts["reasons"])
     return ngettext(
         "%(shown)s request of %(account)s was refused for its limits within %(minutes)s: %(reasons)s",
         "%(shown)s requests of %(account)s were refused for its limits within %(minutes)s: %(reasons)s",

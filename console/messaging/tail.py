@@ -110,9 +110,8 @@ def lines(messages: Iterable[MessageRecord]) -> str:
         queue = f"{place.broker_name}:{place.queue_id}"
         where = queue if following.get(queue) == place.offset else str(place)
         following[queue] = place.offset - 1
-        texts = (where, _cut(one.tag), _cut(" ".join(one.keys)), preview(one.body, _BODY))
         shown = _shown(one.message_id)
-        cells = where, *(_shown(text) for text in texts[1:])
+        cells = (where, *map(_shown, (_cut(one.tag), _cut(" ".join(one.keys)), preview(one.body, _BODY))))
         pairs = zip(above, cells, strict=True)
         told.append(
             "\t".join((str(at - one.stored_at_ms), _back(identity, shown), *(_beside(*pair) for pair in pairs)))
@@ -127,8 +126,8 @@ def _shown(text: str) -> str:
 
 def _back(above: str, identity: str) -> str:
     """Ids that a client counts up are a number apart."""
-    if _COUNTED.fullmatch(above) and _COUNTED.fullmatch(identity):
-        return f"-{int(above, 16) - int(identity, 16):x}" if above > identity else _beside(above, identity)
+    if above > identity and _COUNTED.fullmatch(above) and _COUNTED.fullmatch(identity):
+        return f"-{int(above, 16) - int(identity, 16):x}"
     return _beside(above, identity)
 
 
